@@ -17,8 +17,8 @@ import torch
 from torch.utils.tensorboard import SummaryWriter
 
 import pivec
+from pivec.integrations import BehaviourMonitor
 from pivec.integrations.gymnasium import RecordVectorStates
-from pivec.integrations.monitor import BehaviourMonitor
 
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--steps", type=int, default=100_000)

@@ -23,7 +23,7 @@ from qdax.core.map_elites import MAPElites
 from qdax.utils.metrics import default_qd_metrics
 
 import pivec
-from pivec.integrations.measures import BehaviourMeasures
+from pivec.integrations import BehaviourMeasures
 
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--seed", type=int, default=0)

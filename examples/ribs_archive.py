@@ -18,7 +18,7 @@ from ribs.emitters import EvolutionStrategyEmitter
 from ribs.schedulers import Scheduler
 
 import pivec
-from pivec.integrations.measures import BehaviourMeasures
+from pivec.integrations import BehaviourMeasures
 from pivec.integrations.ribs import ProximityArchive
 
 parser = argparse.ArgumentParser(description=__doc__)

@@ -14,7 +14,7 @@ from ray.rllib.algorithms.ppo import PPOConfig
 from ray.rllib.callbacks.callbacks import RLlibCallback
 
 import pivec
-from pivec.integrations.monitor import BehaviourMonitor
+from pivec.integrations import BehaviourMonitor
 
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--iterations", type=int, default=30)

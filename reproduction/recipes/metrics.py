@@ -11,7 +11,7 @@ import numpy as np
 from pivec.characterizations import characterization
 from pivec.report.evaluation_figure import evaluation_figure
 from pivec.statistics import Evaluation
-from pivec.workflows import read_outcome
+from pivec.workflows.evaluate import read_outcome
 from reproduction import evaluations as evaluating
 from reproduction.evaluations import (
     BEFORE,

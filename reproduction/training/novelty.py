@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from pivec.characterizations import Characterization
 from pivec.errors import BadData, PivecError
 from pivec.files import atomic_write
-from pivec.integrations import BehaviourArchive, behaviour_named
+from pivec.integrations import BehaviourArchive
 from pivec.options import CollectOptions
 from pivec.parallel import threads
 from pivec.policies import NamedPolicy, PolicyInfo, save_policy
@@ -34,6 +34,7 @@ from reproduction.training.runs import (
     Run,
     TrainedRun,
     behaviour_defaults,
+    behaviour_named,
     settings_for,
     wanted,
 )

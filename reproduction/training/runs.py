@@ -15,9 +15,10 @@ from typing import Any
 
 import numpy as np
 
+from pivec.characterizations import Characterization, characterization
 from pivec.errors import PivecError, UsageError
 from pivec.files import atomic_write, locked, make_folder
-from pivec.rollouts import Environment
+from pivec.rollouts import Environment, split_arguments
 from pivec.run_log import RUN, processor, versions
 
 Report = Callable[[int, int, float | None], None]
@@ -210,6 +211,35 @@ NEAT_SECTIONS = ("genome", "species", "stagnation", "reproduction")
 def _tables() -> dict[str, Any]:
     text = (files("reproduction.training") / "settings.toml").read_text(encoding="utf-8")
     return tomllib.loads(text)
+
+
+def behaviour_named(text: str, defaults: dict[str, dict[str, Any]], seed: int) -> Characterization:
+    """Make a characterization from its name, or as ``supervector{"n_components": 8}``.
+
+    Where ``text`` does not say, arguments are the ``defaults`` of that name, and a random state is
+    the seed.
+    """
+    name, given = split_arguments(text)
+    made = characterization(name, **{**defaults.get(name, {}), **given})
+    if "random_state" in made.get_params(deep=False) and "random_state" not in given:
+        made.set_params(random_state=seed)
+    return made
+
+
+def behaviour_text(behaviour: Characterization) -> str:
+    """Name a characterization so that `behaviour_named` makes the same one."""
+    if not isinstance(behaviour, Characterization):
+        raise UsageError(
+            "behaviour must be a characterization or the name of one, but is "
+            f"{type(behaviour).__name__}"
+        )
+    text = f"{behaviour.name}{behaviour.parameters_json()}"
+    if type(behaviour_named(text, {}, 0)) is not type(behaviour):
+        raise UsageError(
+            f"{type(behaviour).__name__} is not what pivec knows as {behaviour.name!r}, so runs "
+            "cannot name it: use NoveltySearch with the object itself"
+        )
+    return text
 
 
 def behaviour_defaults() -> dict[str, dict[str, Any]]:

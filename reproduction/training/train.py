@@ -23,6 +23,8 @@ from reproduction.training.runs import (
     Run,
     TrainedRun,
     behaviour_defaults,
+    behaviour_named,
+    behaviour_text,
     is_published,
     settings_for,
 )
@@ -80,8 +82,6 @@ def plan_runs(
     environment = Environment.of(env, env_kwargs)
     changes = dict(settings or {}) | ({} if steps is None else {"steps": steps})
     if not isinstance(changes.get("behaviour", ""), str):
-        from pivec.integrations import behaviour_text
-
         changes["behaviour"] = behaviour_text(changes["behaviour"])
     values = settings_for(algo, environment.name, changes)
     _check(algo, environment, values, seed)
@@ -110,8 +110,6 @@ def _check(algo: str, environment: Environment, values: Mapping[str, Any], seed:
     if algo not in POPULATIONS and values["steps"] < 1:
         raise UsageError(f"steps must be at least 1, but is {values['steps']}")
     if "behaviour" in values:
-        from pivec.integrations import behaviour_named
-
         behaviour_named(values["behaviour"], behaviour_defaults(), seed)
     if "backend" in values:
         choose_backend(values["backend"], environment)

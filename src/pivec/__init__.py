@@ -55,7 +55,7 @@ _EXPORTS = {
     "characterization": "pivec.characterizations",
     "collect": "pivec.workflows.collect",
     "compare": "pivec.workflows.compare",
-    "fit_encoder": "pivec.workflows",
+    "fit_encoder": "pivec.workflows.encoder",
     "load": "pivec.states",
     "load_comparison": "pivec.workflows",
     "load_policies": "pivec.policies",
@@ -96,10 +96,10 @@ if TYPE_CHECKING:
     from pivec.states import VisitedStates as VisitedStates
     from pivec.states import load as load
     from pivec.workflows import Comparison as Comparison
-    from pivec.workflows import fit_encoder as fit_encoder
     from pivec.workflows import load_comparison as load_comparison
     from pivec.workflows.collect import collect as collect
     from pivec.workflows.compare import compare as compare
+    from pivec.workflows.encoder import fit_encoder as fit_encoder
     from pivec.workflows.plan import plan as plan
     from pivec.workflows.same import same as same
     from pivec.workflows.watch import watch as watch

@@ -8,7 +8,7 @@ from scipy.stats import t
 
 from pivec.characterizations import Characterization, Space, characterization, names
 from pivec.errors import UsageError
-from pivec.integrations.monitor import BehaviourMonitor
+from pivec.integrations import BehaviourMonitor
 from pivec.report import tsne_map
 from pivec.states import VisitedStates, joined
 from pivec.statistics import ConvergenceRule, sampled_travel

@@ -366,7 +366,12 @@ def test_mistakes_are_named():
 
 
 @pytest.mark.parametrize(
-    ("module", "package", "extra"), [("sb3", "stable_baselines3", "sb3"), ("ribs", "ribs", "ribs")]
+    ("module", "package", "extra"),
+    [
+        ("sb3", "stable_baselines3", "sb3"),
+        ("trust_region", "stable_baselines3", "sb3"),
+        ("ribs", "ribs", "ribs"),
+    ],
 )
 def test_what_is_missing_is_said(module, package, extra):
     code = f"""
@@ -375,7 +380,7 @@ find = PathFinder.find_spec
 def find_others(name, path=None, *rest):
     return None if name == {package!r} and path is None else find(name, path, *rest)
 PathFinder.find_spec = find_others
-import pivec.{module}
+import pivec.integrations.{module}
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert f'pip install "pivec[{extra}]"' in done.stderr

@@ -11,7 +11,7 @@ from ribs.archives import CVTArchive, GridArchive
 
 from pivec.characterizations import Space, characterization, names
 from pivec.errors import UsageError
-from pivec.integrations.measures import BehaviourMeasures
+from pivec.integrations import BehaviourMeasures
 from pivec.integrations.ribs import ProximityArchive
 from pivec.states import VisitedStates
 

@@ -328,7 +328,7 @@ def encoder(
 
       pivec compare ALE/Breakout-v5 'runs/*.zip' --atari --features breakout.safetensors
     """
-    from pivec.workflows import fit_encoder
+    from pivec.workflows.encoder import fit_encoder
 
     env, policies = env_and_policies(sources)
     fit = fit_encoder(env, policies, out, progress=not quiet, **options)

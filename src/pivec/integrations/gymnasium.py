@@ -1,9 +1,4 @@
-"""Wrappers that record the states of any loop into a store: `RecordStates`, `RecordVectorStates`.
-
-```python
-env = pivec.integrations.gymnasium.RecordStates(gymnasium.make("CartPole-v1"), "runs/states", policy="mine")
-```
-"""
+"""Wrappers that record the states of any loop into a store."""
 
 from __future__ import annotations
 
@@ -22,7 +17,7 @@ __all__ = ["RecordStates", "RecordVectorStates"]
 
 
 class _Records:
-    """What both wrappers have: a recorder, closed at the latest when Python ends orderly."""
+    """What both wrappers have: a recorder, closed at the latest when Python exits."""
 
     def _record(
         self, env: Any, store: str | Path, space: Any, n_lanes: int, options: Mapping[str, Any]
@@ -33,43 +28,39 @@ class _Records:
         self._finish = weakref.finalize(self, self.recorder.close)
 
     def set_policy(self, label: str, *, group: str = "", step: int | None = None) -> None:
-        """Say who acts from the next episodes on; running ones stay with who began them."""
+        """Set the policy of episodes that start from now on."""
         self.recorder.set_policy(label, group=group, step=step)
 
 
 class RecordStates(_Records, gymnasium.Wrapper[Any, Any, Any, Any]):
-    """Records the episodes of an environment into a store, whoever acts in it.
+    """Records the episodes of an environment into a store, for `pivec compare STORE`.
 
-    The loop goes on as before; `pivec compare ENV store:DIR` takes what was recorded. What is
-    written stays readable, whatever happens to the loop: it is written about every
-    ``flush_seconds``, on `close`, and when Python ends in an orderly way.
+    States are written about every ``flush_seconds``, on `close`, and when Python exits; what is
+    written stays readable if the loop is killed.
 
     Parameters
     ----------
     env : gymnasium.Env
     store : path
-        The folder to write; made if it is not there. Several loops may write to one store, with
-        labels of their own.
+        The folder to write. Several loops may write to one store, with different labels.
     policy : str
-        Label of the policy that acts first; `set_policy` changes it.
+        Label of the first policy; `set_policy` changes it.
     group, step
-        The run it belongs to, and its training step.
+        Its run and training step.
     features, feature_names
-        Turns a batch of observations into the rows to keep, instead of flattening them, and what
-        these are called.
+        A function from a batch of observations to the rows to store, and names for these.
     actions : bool
-        Keep the actions too.
+        Store actions too.
     max_states_per_policy : int, optional
         As for `pivec.collect`.
     cut_after : int, optional
         Cut episodes into pieces of that many steps, for tasks that never end.
     keep_cut : bool
-        Keep episodes that `reset` or `close` cut, marked as truncated.
+        Keep episodes that `reset` or `close` ends, marked as truncated.
     existing : {"error", "append", "replace"}
-        What to do about a label that the store holds from an earlier time.
+        What to do about a label that the store has already.
     flush_seconds : float
-        A loop that is killed loses at most about what came in during that many seconds (more if
-        writing takes long); 0 writes after every episode.
+        A loop that is killed loses about that many seconds at most; 0 writes every episode.
 
     Examples
     --------
@@ -104,7 +95,7 @@ class RecordStates(_Records, gymnasium.Wrapper[Any, Any, Any, Any]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
-        """Reset the environment; an episode begins."""
+        """Reset the environment."""
         observation, info = self.env.reset(seed=seed, options=options)
         self.recorder.start(
             batch_of_one(self.env.observation_space, observation),
@@ -113,7 +104,7 @@ class RecordStates(_Records, gymnasium.Wrapper[Any, Any, Any, Any]):
         return observation, info
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        """Step the environment, and take down what it shows."""
+        """Step the environment, and record it."""
         observation, reward, terminated, truncated, info = self.env.step(action)
         self.recorder.step(
             batch_of_one(self.env.observation_space, observation),
@@ -131,16 +122,14 @@ class RecordStates(_Records, gymnasium.Wrapper[Any, Any, Any, Any]):
 
 
 class RecordVectorStates(_Records, gymnasium.vector.VectorWrapper):
-    """Records the episodes of environments side by side into a store, whoever acts in them.
-
-    All three of Gymnasium's ways to reset are understood.
+    """Records the episodes of a vectorized environment into a store, in any autoreset mode.
 
     Parameters
     ----------
     env, store, policy, group, step, **options
         As for `RecordStates`.
     keep_cut : bool
-        Keep episodes that are still running at the end. Every environment adds half a one.
+        Keep episodes that are still running at the end.
 
     Examples
     --------
@@ -170,7 +159,6 @@ class RecordVectorStates(_Records, gymnasium.vector.VectorWrapper):
         space, n = env.single_observation_space, env.num_envs
         self._record(env, store, space, n, {"keep_cut": keep_cut, **options})
         self.set_policy(policy, group=group, step=step)
-        # As Gymnasium's own wrappers take it where nothing is said.
         self._mode = env.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP)
 
     def reset(
@@ -191,7 +179,7 @@ class RecordVectorStates(_Records, gymnasium.vector.VectorWrapper):
         return observations, infos
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
-        """Step the environments, and take down what they show."""
+        """Step the environments, and record them."""
         observations, rewards, terminated, truncated, infos = self.env.step(actions)
         terminal = began = None
         if self._mode == AutoresetMode.SAME_STEP:

@@ -1,4 +1,4 @@
-"""BehaviourMonitor: follows one training run, description by description, in one fixed space."""
+"""BehaviourMonitor: describes a policy repeatedly while it is trained, in one fixed space."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from pivec.statistics import ConvergenceRule, Intervals, sampled_travel
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# -----------------------------------------------------------------------------
-# Change: one description of a run, and how far it is from others, as numbers and as a picture.
+_LANDMARKS = 4  # of each description that a space is fitted on
+Compared = Descriptions | VisitedStates  # what distances are measured between
+Log = Callable[[dict[str, float], int, Any], None]  # gets values, step and the map
 
 
 class Change(NamedTuple):
-    """One description of a run, and how far it is from others; NaN where there is no other.
+    """One description of a run and its distances from others, NaN if there is no other.
 
-    What sampling adds to distances is taken off: where behaviour does not change they are 0 on
-    average, so some are a little below. Intervals hold what is true in 95 of 100 cases.
+    Distances are debiased, so they can be slightly negative; intervals have a level of 95 %.
     """
 
     label: str
@@ -40,19 +40,19 @@ class Change(NamedTuple):
     to_first: float
     to_expert: float
     path_length: float  # sum of the distances from each description to the next, up to here
-    noise: float  # what sampling had added to to_previous
+    noise: float  # sampling noise, subtracted from to_previous
     standard_error: float  # of to_previous
     previous_interval: tuple[float, float]
     first_interval: tuple[float, float]
     expert_interval: tuple[float, float]
     path_interval: tuple[float, float]
-    position: tuple[float, float]  # on the map of the space, which does not move
+    position: tuple[float, float]  # on the map of the space, which is fixed
     mean_return: float
     n_episodes: int
     n_states: int
 
     def values(self) -> dict[str, float]:
-        """What to log of it, by name; what is not known is left out."""
+        """Return the values to log by name, without those that are NaN."""
         values: dict[str, float] = {
             "noise": self.noise,
             "map_x": self.position[0],
@@ -70,8 +70,8 @@ class Change(NamedTuple):
         return {f"behaviour/{k}": value for k, value in values.items() if not math.isnan(value)}
 
 
-def way_figure(changes: Sequence[Change], title: str) -> Figure:
-    """Draw the way of a run on its map, in a small figure."""
+def run_figure(changes: Sequence[Change], title: str) -> Figure:
+    """Draw a run on its map, in a small figure."""
     from pivec.report import PolicyRow, PolicyTable, map_figure
 
     rows = [
@@ -93,38 +93,30 @@ def way_figure(changes: Sequence[Change], title: str) -> Figure:
     )
 
 
-_PARTS = 4  # landmarks of each description that a space is fitted on
-Compared = Descriptions | VisitedStates  # what distances are measured between
-Log = Callable[[dict[str, float], int, Any], None]  # gets values, step and the map
-
-
 class BehaviourMonitor:
-    """Describes a policy again and again while it is trained, and says how it moves.
+    """Describes a policy repeatedly while it is trained, and measures how its behaviour changes.
 
     All descriptions are made in one space: a given one, or one that is fitted on the states of
-    the first ``fit_on`` descriptions and then stays as it is, so that numbers of different times
-    can be compared. The first ones are described when the space is there.
+    the first ``fit_on`` descriptions and then stays fixed, so that distances are comparable.
 
     Parameters
     ----------
     method, parameters
-        Name of the characterization, and its arguments; its random_state is ``seed`` unless given.
+        Name of the characterization and its arguments; its random_state is ``seed`` by default.
     space : Space or path, optional
         A fitted space, instead of ``method`` and ``parameters``.
     fit_on : int
-        How many descriptions to fit the space on, where none is given.
+        Number of descriptions to fit the space on, if none is given.
     expert : VisitedStates, optional
         The states of one policy to measure the distance to.
     intervals : bool
-        Take the noise of sampling off the distances, and give their intervals, see
-        `Characterization.intervals`, where the method has any. Without influences it leaves out
-        one episode after another for that, and all states stay in memory; False spares that, and
-        leaves distances as they are.
+        Debias distances and compute their intervals, if the method has any. Without influences
+        this keeps all states in memory.
     seed : int
     log : callable, optional
-        Called as ``log(values, step, figure)`` for each description, the first ones too: numbers
-        by name (``behaviour/path_length``, see `Change.values`), the training step (or else how
-        many came before), and a matplotlib figure of the map so far. Hand them on to any logger.
+        Called with ``log(values, step, figure)`` for each description: numbers by name
+        (``behaviour/path_length``, see `Change.values`), the training step (or the number of
+        descriptions before), and a matplotlib figure of the map so far.
 
     Attributes
     ----------
@@ -172,10 +164,9 @@ class BehaviourMonitor:
         self.expert = expert
         self._waiting: list[VisitedStates] = []
         self._described: list[Descriptions] = []
-        # What intervals are made of: descriptions with influences, or else states.
         self._compared: list[Compared] = []
         self._expert_compared: Compared | None = None
-        self._way_variance = 0.0
+        self._path_variance = 0.0
         self._landmarks: Descriptions | None = None
 
     @property
@@ -187,13 +178,13 @@ class BehaviourMonitor:
     def expert(self, data: VisitedStates | None) -> None:
         if data is not None and len(data) != 1:
             raise UsageError(
-                f"the expert must be one policy, but {len(data)} are given: choose one, data[label]"
+                f"expert must be one policy, but {len(data)} are given: select one, data[label]"
             )
         self._expert = data
 
     @property
     def space(self) -> Space:
-        """The space with all descriptions of this run, to save, and to place others in."""
+        """The space with all descriptions of this run."""
         if not self._described:
             raise UsageError("nothing is described yet")
         return Space(self.method, self.descriptions)
@@ -204,10 +195,7 @@ class BehaviourMonitor:
         return reduce(add, self._described)
 
     def add(self, data: VisitedStates) -> Change | None:
-        """Describe one policy by the states it has visited lately.
-
-        Returns None while more data is needed to fit the space.
-        """
+        """Describe a policy by states; returns None until there is enough to fit the space."""
         if len(data) != 1:
             raise UsageError(f"expected the states of one policy, but got {len(data)}")
         self._waiting.append(data.in_memory())  # a store that is still written may change
@@ -228,32 +216,31 @@ class BehaviourMonitor:
         return change
 
     def map_figure(self) -> Figure:
-        """Draw the way of the run so far on the map."""
-        return way_figure(self.changes, self.method.name)
+        """Draw the run so far on the map."""
+        return run_figure(self.changes, self.method.name)
 
     def has_settled(self, rule: ConvergenceRule) -> bool:
-        """Tell whether behaviour has settled, see `ConvergenceRule`."""
+        """Whether behaviour has settled, see `ConvergenceRule`."""
         n = len(self.changes)
         if n <= rule.checkpoints:
             return False
         before = n - rule.checkpoints - 1
         recent = self._measure(self._compared[before], _together(self._compared[before + 1 :]))
-        # Nothing is known of the error where distances are left as they are.
         errors = np.nan_to_num(recent.standard_error[0])
         return rule.unchanged(recent.distance[0], errors, [c.to_first for c in self.changes])
 
     def _prepare(self) -> Descriptions:
-        """Fit the space, if it is not given; describe what its map is laid out by."""
+        """Fit the space, if it is not given; return descriptions of the landmarks of its map."""
         if self._given is not None:
             return self._given.descriptions
         data = joined(self._waiting)
         self.method.fit(data)
         if "policies" not in self.method.traits.needs:
-            data = _parts(self._waiting, _PARTS)
+            data = _parts(self._waiting, _LANDMARKS)
         return self.method.describe(data)
 
     def _describe(self, data: VisitedStates) -> tuple[Descriptions, Compared]:
-        """Describe one policy, and give what its distances are to be measured by."""
+        """Describe one policy; return also what its distances are measured with."""
         influences = self._intervals and self.method.traits.influences
         described = self.method.describe(data, influences=influences)
         return described, described if influences or not self._intervals else data
@@ -271,7 +258,7 @@ class BehaviourMonitor:
         )
         self._described.append(described)
         self._compared.append(compared)
-        length, path_interval = self._way(previous)
+        length, path_interval = self._path(previous)
         return Change(
             data.labels[0],
             data.steps[0],
@@ -291,11 +278,11 @@ class BehaviourMonitor:
             data.n_states,
         )
 
-    def _way(self, leg: Intervals) -> tuple[float, tuple[float, float]]:
-        """Length of the way with its newest leg, and its interval.
+    def _path(self, leg: Intervals) -> tuple[float, tuple[float, float]]:
+        """Return the length of the path with its newest leg, and its interval.
 
-        Neighbouring legs share a description, and so its error; others share nothing. So the leg
-        adds to the variance of the whole what it adds to that of the last two.
+        Only neighbouring legs share a description and its error, so a leg adds to the variance of
+        the whole path what it adds to that of the last two legs.
         """
         from scipy.stats import t
 
@@ -309,16 +296,16 @@ class BehaviourMonitor:
             points = np.concatenate([stop.values("points")[0] for stop in last])
             errors = sampled_travel(points, [stop.rows("influences")[0] for stop in last])[1]
             added = errors[-1] ** 2 - errors[-2] ** 2
-        self._way_variance = max(self._way_variance + added, 0.0)
+        self._path_variance = max(self._path_variance + added, 0.0)
         fewest = min(
             stop.arrays.get("effective_episodes", stop.n_episodes)[0] for stop in self._described
         )
         quantile = t.ppf((1.0 + leg.level) / 2.0, max(fewest - 1.0, 1.0))
-        reach = float(quantile * np.sqrt(self._way_variance))
+        reach = float(quantile * np.sqrt(self._path_variance))
         return length, tuple(np.maximum([length - reach, length + reach], 0.0).tolist())
 
     def _measure(self, a: Compared, b: Compared) -> Intervals:
-        """Measure distances with intervals; without, as they are, if nothing is known of noise."""
+        """Measure distances, with intervals if there are any."""
         if self._intervals:
             return self.method.intervals(a, b)
         return _unmeasured(self.method.distances(a, b))
@@ -327,7 +314,6 @@ class BehaviourMonitor:
         known, points = landmarks.points, described.points
         positions = None if self._given is None else self._given.positions
         if positions is not None and known is not None and points is not None:
-            # The very map that `pivec compare` drew of the space.
             x, y = place(known, positions, points)[0]
         else:
             x, y = self._map.place(self.method.distances(described, landmarks))[0]
@@ -335,7 +321,7 @@ class BehaviourMonitor:
 
 
 def _unmeasured(distances: NDArray[np.float64]) -> Intervals:
-    """Distances of which it is not known how sure they are."""
+    """Return distances without intervals."""
     unknown = np.full_like(distances, np.nan)
     names = [field.name for field in fields(Intervals) if field.name not in ("distance", "level")]
     return Intervals(distance=distances, level=float("nan"), **dict.fromkeys(names, unknown))
@@ -351,7 +337,7 @@ def _together(compared: list[Compared]) -> Compared:
 
 
 def _parts(windows: list[VisitedStates], n: int) -> VisitedStates:
-    """Cut each window into parts, in the order in which its episodes were played."""
+    """Split each window into parts, in the order of its episodes."""
     groups, first = [], 0
     for window in windows:
         numbers = np.arange(first, first + window.n_episodes)

@@ -1,8 +1,6 @@
-"""Behaviour in archives of pyribs: any characterization as measures, novelty on whole vectors.
+"""Behaviour in pyribs: an archive of novelty on whole vectors of a characterization.
 
-`BehaviourMeasures` turns the states that solutions visited into measures, in a space that does
-not change: a few main directions for a `GridArchive` or a `CVTArchive`, or whole vectors, whose
-squared Euclidean distance is the distance, for the `ProximityArchive` of this module.
+For a `GridArchive` or a `CVTArchive` use `pivec.integrations.BehaviourMeasures`.
 """
 
 from __future__ import annotations
@@ -19,7 +17,7 @@ import numpy as np
 import ribs.archives
 from numpy.typing import NDArray
 
-from pivec.integrations.measures import BehaviourMeasures
+from pivec.integrations.archives import BehaviourMeasures
 from pivec.states import VisitedStates
 
 __all__ = ["BehaviourMeasures", "ProximityArchive"]
@@ -28,18 +26,17 @@ Array = NDArray[np.float64]
 
 
 class ProximityArchive(ribs.archives.ProximityArchive):
-    """An archive of novel behaviour: pyribs' own, on vectors such as those of visitation.
+    """The `ProximityArchive` of pyribs, on vectors such as those of visitation.
 
-    The Euclidean distance between these is the root of the characterization's distance. Give
-    `add` the measures that ``archive.measures_of(data)`` makes of visited states.
+    Their Euclidean distance is the square root of the characterization's distance. Pass the
+    measures ``archive.measures_of(data)`` of visited states to `add`.
 
     Parameters
     ----------
     measures : BehaviourMeasures
         Best whole, with ``n_measures=None``.
     novelty_threshold : float, optional
-        Novelty from which on a solution joins; by default the mean novelty, among each other, of
-        the policies of the space.
+        Minimum novelty of new solutions; by default the mean novelty of the space's policies.
     solution_dim, k_neighbors, **options
         As for `ribs.archives.ProximityArchive`.
 
@@ -83,9 +80,6 @@ def _mean_novelty(points: Array, k: int) -> float:
     from scipy.spatial import KDTree
 
     if len(points) < 2:
-        raise UsageError(
-            "the space holds one policy only, which tells nothing of novelty: give "
-            "novelty_threshold"
-        )
+        raise UsageError("the space has a single policy, so novelty_threshold has to be given")
     distances, _ = KDTree(points).query(points, k=np.arange(2, min(k, len(points) - 1) + 2))
     return float(distances.mean())

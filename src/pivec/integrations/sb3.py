@@ -1,6 +1,4 @@
-"""BehaviourCallback and StopWhenBehaviourSettles: behaviour while Stable-Baselines3 trains.
-
-Nothing is played for it: it looks at the rollouts that training makes anyway.
+"""Behaviour while Stable-Baselines3 trains: BehaviourCallback and StopWhenBehaviourSettles.
 
 ```python
 model.learn(1_000_000, callback=pivec.integrations.sb3.BehaviourCallback(every=20_000))
@@ -12,7 +10,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -23,15 +21,15 @@ from pivec.arguments import Count, checked
 from pivec.characterizations import Space
 from pivec.errors import MissingExtra, PivecWarning, UsageError
 from pivec.integrations.monitor import BehaviourMonitor, Change, Log
-from pivec.integrations.watching import RolloutWatch
 from pivec.options import Features
 from pivec.policies import PolicyInfo, convert_sb3
-from pivec.rollouts import Environment, Episode
+from pivec.rollouts import Environment, Episode, EpisodeRecorder
 from pivec.states import (
     LOCK_SECONDS,
     RecorderOptions,
     Store,
     VisitedStates,
+    batch_of_one,
     check_finite,
     identity_of,
     record_of,
@@ -48,62 +46,54 @@ from stable_baselines3.common.logger import DISABLED, Figure
 
 STEP, MAP = "time/total_timesteps", "behaviour/map"  # the first is as the library calls it
 NO_PICTURES = ("stdout", "log", "json", "csv")  # outputs of the logger that cannot show one
+_BATCH = 128  # steps that are processed together
 
 
 class BehaviourCallback(BaseCallback):  # type: ignore[misc]  # the library has no types here
-    """Describes the policy every so many steps, and logs how its behaviour moves.
+    """Describes the policy every so many steps, and logs how its behaviour changes.
 
-    Under ``behaviour/`` it writes to the model's logger, and so to TensorBoard, CSV and what
-    else is set up: ``distance_to_previous``, ``distance_to_first``, ``distance_to_expert`` and
-    ``path_length`` (the sum of the steps), each with ``_low`` and ``_high`` of its 95 % interval;
-    ``noise`` (what sampling had added to the distance to the previous one, and was taken off),
-    ``map_x`` and ``map_y`` (places in a map that does not move), ``episodes`` and
-    ``mean_return``; and ``map``, the way of the run on that map as a picture, to outputs that
-    show pictures.
+    It describes rollouts that training makes anyway, exploration included: the last ``episodes``
+    whole episodes since the previous description. The first description is of the first rollout,
+    before any learning. Observations are the environment's own: `VecNormalize` is undone. It works
+    with every algorithm of Stable-Baselines3 that learns from steps of a `VecEnv`.
 
-    A description is made of whole episodes, the last ``episodes`` that have ended since the one
-    before: as they were played, exploration included. One that is still running counts when it
-    ends. The first is of the first rollout, before the policy has learnt, and the last of what
-    was played up to the end of training, where enough episodes have ended. Observations are the
-    environment's own: `VecNormalize` is undone (a terminal observation that it had clipped stays
-    clipped).
-
-    Works with every algorithm of Stable-Baselines3 that learns from steps of a `VecEnv`.
+    The model's logger (TensorBoard, CSV, ...) gets, under ``behaviour/``, ``distance_to_previous``,
+    ``distance_to_first``, ``distance_to_expert`` and ``path_length``, each with ``_low`` and
+    ``_high`` of its 95 % interval; ``noise``, ``map_x``, ``map_y``, ``episodes`` and
+    ``mean_return``; and ``map``, a picture of the run on the map.
 
     Parameters
     ----------
     every : int
-        Steps of the environments from one description to the next.
+        Environment steps from one description to the next.
     method, parameters, space, fit_on, intervals, seed
-        What is described, and in which space; see `pivec.integrations.monitor.BehaviourMonitor`.
+        As for `pivec.integrations.BehaviourMonitor`.
     expert : VisitedStates, path or policy, optional
         One policy to measure the distance to: its states, a store of them, or anything that
         `pivec.collect` takes, which then plays ``expert_episodes`` episodes before training.
     expert_episodes : int
     store : path, optional
-        A folder to keep the states in, one policy a description: `pivec compare ENV store:DIR`
-        compares them afterwards, and nothing is collected again.
+        A folder to keep the states in, one policy per description: `pivec compare STORE` compares
+        them afterwards.
     group : str, optional
-        Name of the run, by default that of the algorithm with the seed, such as ``ppo-0``.
+        Name of the run, by default the algorithm and the seed, such as ``ppo-0``.
     episodes, min_episodes : int
-        Episodes of a description, at most and at least.
+        Maximum and minimum number of episodes of a description.
     features, feature_names
-        Turns a batch of observations (as the model sees them) into the rows to describe, instead
-        of flattening them, and what these are called.
+        A function from a batch of observations to the rows to describe, and names for these.
     actions, keep_policies : bool
-        Keep actions, and the policy's network, too; done anyway if the method needs them.
+        Store actions, and the policy's network, too; implied if the method needs them.
     cut_after : int, optional
         Cut episodes into pieces of that many steps, for tasks that never end.
     log : callable, optional
-        Gets ``log(values, step, figure)`` of each description instead of the model's logger, see
-        `pivec.integrations.monitor.BehaviourMonitor`.
+        Called with ``log(values, step, figure)`` instead of the model's logger.
     verbose : int
-        1 prints a line for each description.
+        1 prints one line per description.
 
     Attributes
     ----------
     monitor : BehaviourMonitor
-        Holds all descriptions; ``monitor.space.save(folder)`` keeps the space for other runs.
+        Has all descriptions; ``monitor.space.save(folder)`` keeps the space for other runs.
     changes : list of Change
         What was logged, from the first description on.
 
@@ -168,7 +158,7 @@ class BehaviourCallback(BaseCallback):  # type: ignore[misc]  # the library has 
         self._episodes: deque[Episode] = deque(maxlen=episodes)
         self._begun = 0  # the step after which the next description begins
         self._untrained = True  # the first rollout is not described yet
-        self._watch: RolloutWatch | None = None
+        self._recorder: _RolloutRecorder | None = None
 
     @property
     def changes(self) -> list[Change]:
@@ -184,19 +174,19 @@ class BehaviourCallback(BaseCallback):  # type: ignore[misc]  # the library has 
         if self._group is None:
             algorithm, seed = type(self.model).__name__.lower(), self.model.seed
             self._group = algorithm if seed is None else f"{algorithm}-{seed}"
-        goes_on = not self.locals.get("reset_num_timesteps", True) and self.num_timesteps > 0
-        self._untrained = self._untrained or not goes_on
-        if self._watch is None or not goes_on or not self._watch.saw(self.model):
-            self._watch = RolloutWatch(self.model, self._recording, self._keep, goes_on)
+        resumes = not self.locals.get("reset_num_timesteps", True) and self.num_timesteps > 0
+        self._untrained = self._untrained or not resumes
+        if self._recorder is None or not resumes or not self._recorder.is_current(self.model):
+            self._recorder = _RolloutRecorder(self.model, self._recording, self._keep, resumes)
         self._check_store()
         if self._expert is not None and self.monitor.expert is None:
             self.monitor.expert = self._find_expert()
         self._begun = min(self._begun if self.changes else np.inf, self.num_timesteps)
 
     def _on_step(self) -> bool:
-        if self._watch is None:
+        if self._recorder is None:
             raise UsageError("the callback was not started: give it to model.learn(callback=...)")
-        self._watch.step(self.locals)
+        self._recorder.step(self.locals)
         if self.num_timesteps - self._begun >= self.every:
             self._describe()
         return True
@@ -209,9 +199,9 @@ class BehaviourCallback(BaseCallback):  # type: ignore[misc]  # the library has 
         self._describe()
         if not self.changes:
             warnings.warn(
-                f"{self._group} ended before its behaviour could be described: that takes fit_on "
+                f"{self._group} ended before its behaviour could be described, which takes fit_on "
                 f"descriptions of min_episodes ({self.min_episodes}) episodes each: lower these "
-                "or every, or train on",
+                "or every, or train longer",
                 PivecWarning,
                 stacklevel=2,
             )
@@ -221,16 +211,16 @@ class BehaviourCallback(BaseCallback):  # type: ignore[misc]  # the library has 
         self._episodes.append(episode)
 
     def _spec(self) -> Any:
-        """What Gymnasium knows of the environment; None if it was made otherwise."""
+        """Return the Gymnasium specification of the environment, if it has one."""
         try:
             return self.training_env.get_attr("spec", 0)[0]
         except (AttributeError, NotImplementedError):
-            return None  # a vectorised environment of its own kind
+            return None
 
     def _describe(self) -> None:
-        """Describe the policy by the episodes that have ended, if they are enough."""
-        if self._watch is not None:
-            self._watch.work_off()
+        """Describe the policy if enough episodes have ended."""
+        if self._recorder is not None:
+            self._recorder.process()
         if len(self._episodes) < self.min_episodes:
             return
         self._untrained = False
@@ -259,10 +249,7 @@ class BehaviourCallback(BaseCallback):  # type: ignore[misc]  # the library has 
             )
 
     def _record(self, values: dict[str, float], step: int, figure: Any) -> None:
-        """Write to the model's logger at the step of the description.
-
-        What is only recorded waits for a dump, which comes at a later step, or never.
-        """
+        """Write to the model's logger at once, with the step of the description."""
         shown = {**values, STEP: step, MAP: Figure(figure, close=False)}
         hidden = dict.fromkeys(values, ()) | {STEP: ("tensorboard",), MAP: NO_PICTURES}
         if self.logger.level != DISABLED:
@@ -270,18 +257,18 @@ class BehaviourCallback(BaseCallback):  # type: ignore[misc]  # the library has 
                 output.write(shown, hidden, step)
 
     def _check_store(self) -> None:
-        """Refuse to mix two runs before any time is spent."""
+        """Refuse to mix two runs."""
         if self._store is None or not Store.exists(self._store):
             return
         for label, row in Store(self._store).rows.items():
             if row["group"] == self._group and (row["step"] or 0) > self.num_timesteps:
                 raise UsageError(
-                    f"{self._store} holds {label!r} of an earlier run, beyond the step "
-                    f"{self.num_timesteps} at which this one begins: use another folder or group"
+                    f"{self._store} has {label!r} of an earlier run, beyond the step "
+                    f"{self.num_timesteps} at which this one starts: use another folder or group"
                 )
 
     def _find_expert(self) -> VisitedStates:
-        """The states of the expert; a policy plays for them."""
+        """Return the states of the expert."""
         expert = self._expert
         if isinstance(expert, VisitedStates):
             return expert
@@ -291,8 +278,8 @@ class BehaviourCallback(BaseCallback):  # type: ignore[misc]  # the library has 
                 return Store.find(folder).load()
         if self._spec() is None:
             raise UsageError(
-                "an expert that is to act needs an environment that was made by its Gymnasium id: "
-                "give its states instead, expert=pivec.collect(...)"
+                "an expert policy needs an environment that was made by its Gymnasium id: give its "
+                "states instead, expert=pivec.collect(...)"
             )
         where = Environment(self._recording.environment, dict(self._recording.arguments or {}))
         return collect(where, expert, self._expert_episodes, self._seed, **self._rows)
@@ -301,11 +288,10 @@ class BehaviourCallback(BaseCallback):  # type: ignore[misc]  # the library has 
 class StopWhenBehaviourSettles(BaseCallback):  # type: ignore[misc]  # the library has no types here
     """Stops training when behaviour has not changed for some descriptions.
 
-    Give it behind the `BehaviourCallback` that it looks at:
+    Pass it after the `BehaviourCallback` that it uses:
     ``model.learn(..., callback=[behaviour, StopWhenBehaviourSettles(behaviour)])``.
-
-    ``checkpoints``, ``tolerance`` and ``deviations`` are those of `pivec.statistics.ConvergenceRule`;
-    ``stopped_at`` is then the training step at which it stopped, or None.
+    ``checkpoints``, ``tolerance`` and ``deviations`` are those of
+    `pivec.statistics.ConvergenceRule`; ``stopped_at`` is the training step at which it stopped.
     """
 
     def __init__(
@@ -337,3 +323,111 @@ class StopWhenBehaviourSettles(BaseCallback):  # type: ignore[misc]  # the libra
                 f"{self.rule.checkpoints} descriptions"
             )
         return False
+
+
+class _RolloutRecorder:
+    """Makes whole episodes of a model's training steps, and passes them to ``keep``.
+
+    Steps are processed in batches, which hardly slows training. If training ``resumes`` in the
+    middle of episodes, those whose start was not recorded are left out.
+    """
+
+    def __init__(
+        self, model: Any, recording: RecorderOptions, keep: Callable[[Episode], None], resumes: bool
+    ) -> None:
+        env = model.get_env()
+        self.normaliser = model.get_vec_normalize_env()
+        if self.normaliser is not None and (
+            self.normaliser.observation_space != env.observation_space
+        ):
+            raise UsageError(
+                "VecNormalize must be the outermost wrapper, but another one changes observations "
+                "after it"
+            )
+        self._recording, self._keep = recording, keep
+        self._newest = model._last_obs
+        self._steps: list[tuple[Any, Any, Any]] = []  # observations, rewards, actions
+        self._gatherer = EpisodeRecorder(
+            env.num_envs, actions=recording.actions, cut_after=recording.cut_after
+        )
+        known = np.ones(env.num_envs, dtype=bool)
+        if resumes:
+            # Only algorithms with a rollout buffer update which environments were just reset.
+            current = hasattr(model, "rollout_buffer")
+            known = np.asarray(model._last_episode_starts, dtype=bool) & current
+        first = self._newest if self.normaliser is None else self.normaliser.old_obs
+        self._gatherer.start(recording.rows(first), known)
+
+    def is_current(self, model: Any) -> bool:
+        """Whether the last recorded step is the model's last."""
+        return self._newest is model._last_obs
+
+    def step(self, variables: dict[str, Any]) -> None:
+        """Record one step, given the variables of the model's loop."""
+        seen, rewards = variables["new_obs"], variables["rewards"]
+        self._newest = seen
+        if self.normaliser is not None:
+            seen, rewards = self.normaliser.old_obs, self.normaliser.old_reward
+        moves = variables["actions"] if self._recording.actions else None
+        self._steps.append((_copied(seen), rewards.copy(), moves))
+        if True in variables["dones"].tolist():
+            self._end(np.asarray(variables["dones"], dtype=bool), variables["infos"])
+        elif len(self._steps) == _BATCH:
+            self.process()
+
+    def process(self) -> None:
+        """Process recorded steps in which no episode ended."""
+        if self._steps:
+            self._extend(*self._arrays())
+
+    def _end(self, over: Any, infos: Any) -> None:
+        """Process recorded steps, in the last of which episodes ended."""
+        rows, rewards, moves = self._arrays()
+        if len(rows) > 1:
+            self._extend(rows[:-1], rewards[:-1], None if moves is None else moves[:-1])
+        cut, terminal = np.zeros(len(over), dtype=bool), {}
+        for lane in np.flatnonzero(over).tolist():
+            cut[lane] = infos[lane].get("TimeLimit.truncated", False)
+            last = infos[lane].get("terminal_observation")
+            if last is not None:
+                if self.normaliser is not None:
+                    last = self.normaliser.unnormalize_obs(last)
+                single = batch_of_one(self._recording.space, last)
+                terminal[lane] = self._recording.rows(single)[0]
+        move = None if moves is None else moves[-1]
+        for lane, episode in self._gatherer.step(
+            rows[-1], rewards[-1], over & ~cut, cut, move, terminal
+        ):
+            if over[lane] and lane not in terminal:
+                # Without a terminal observation the last state is that of the next episode.
+                episode.states = episode.states[:-1]
+                if episode.actions is not None:
+                    episode.actions = episode.actions[:-1]
+            self._keep(episode)
+        self._gatherer.start(rows[-1], over)
+
+    def _arrays(self) -> tuple[Any, Any, Any]:
+        """Return states, rewards and actions of recorded steps, (n_steps, n_envs, ...)."""
+        seen, rewards, moves = zip(*self._steps, strict=True)
+        rows = self._recording.rows(_concatenated(seen)).reshape(
+            len(seen), self._gatherer.n_lanes, -1
+        )
+        self._steps = []
+        return rows, np.stack(rewards), np.stack(moves) if self._recording.actions else None
+
+    def _extend(self, rows: Any, rewards: Any, moves: Any) -> None:
+        for _, piece in self._gatherer.extend(rows, rewards, moves):
+            self._keep(piece)
+
+
+def _copied(observations: Any) -> Any:
+    if isinstance(observations, dict):
+        return {key: part.copy() for key, part in observations.items()}
+    return observations.copy()
+
+
+def _concatenated(batches: Sequence[Any]) -> Any:
+    """Concatenate batches of observations."""
+    if isinstance(batches[0], dict):
+        return {key: np.concatenate([batch[key] for batch in batches]) for key in batches[0]}
+    return np.concatenate(batches)

@@ -1,14 +1,13 @@
-"""TrustRegionPPO: Stable-Baselines3's PPO whose updates a rule stops, instead of ratio clipping.
+"""TrustRegionPPO: Stable-Baselines3's PPO with a rule that stops updates instead of clipping.
 
 ```python
 model = TrustRegionPPO("MlpPolicy", "CartPole-v1", rule=MaxTotalVariation(0.1))
 model.learn(100_000)
 ```
 
-A `Rule` says when a policy has moved far enough from the one that collected the data: `begin` is
-called when data have been collected, before the first update; `exceeded` after every update, and
-ends the updates on these data when it says so. The update that went too far stays, as in the paper:
-the constraint stops, it does not undo.
+A `Rule` decides when a policy has changed enough: `begin` is called when data have been collected,
+`exceeded` after every update, and ends the updates on these data. The last update stays, as in the
+paper: the constraint stops, it does not undo.
 """
 
 from __future__ import annotations
@@ -39,17 +38,14 @@ from torch.distributions import Categorical
 
 
 class Actor:
-    """The policy of a model as rules see it: its network, and a player of episodes.
-
-    Its ``policy`` is Stable-Baselines3's: ask ``policy.get_distribution(observations)``.
-    """
+    """The policy of a model as rules see it; ``policy`` is Stable-Baselines3's network."""
 
     def __init__(self, model: Any) -> None:
         self.policy, self._model = model.policy, model
         self._player: Policy | None = None
 
     def frozen(self) -> Actor:
-        """Give a copy that stays as it is now."""
+        """Return a copy that training does not change."""
         copied = Actor(self._model)
         copied.policy = copy.deepcopy(self.policy).requires_grad_(False)
         copied.policy.set_training_mode(False)
@@ -57,22 +53,19 @@ class Actor:
         return copied
 
     def player(self) -> Policy:
-        """Give the policy as `pivec.collect` takes it: it answers the environment's observations.
-
-        Where its network is known to `pivec.policies`, that is a copy which plays fast.
-        """
+        """Return the policy for `pivec.collect`: a fast copy, if its network is supported."""
         if self._player is not None:
             return self._player
         try:
             return convert_sb3(self._model)
         except BadPolicyFile as error:
-            warnings.warn(f"the policy plays slowly, by torch: {error}", PivecWarning, stacklevel=2)
+            warnings.warn(f"the policy runs slowly, in torch: {error}", PivecWarning, stacklevel=2)
             return self
 
     def act(
         self, observations: Any, rng: np.random.Generator, deterministic: bool = False
     ) -> NDArray[Any]:
-        """Sample an action for each row, by torch, whose global generator stays where it was."""
+        """Sample an action for each row with torch, without changing its global generator."""
         normaliser, device = self._model.get_vec_normalize_env(), self.policy.device
         if normaliser is not None:
             observations = normaliser.normalize_obs(observations)
@@ -83,38 +76,33 @@ class Actor:
 
 
 class Rule(Protocol):
-    """What stops the updates; write your own with these two methods."""
+    """When to stop updates; your own rules need these two methods."""
 
     def begin(self, old: Actor, observations: Any) -> None:
-        """Data were collected by ``old``, a copy, which stays as it is.
-
-        ``observations`` are what it saw, as its network takes it: a tensor of shape (n, ...), or a
-        dict of these.
-        """
+        """Start with the frozen policy that collected data, and its observations as tensors."""
         ...
 
     def exceeded(self, new: Actor) -> bool:
-        """Tell, after an update, whether ``new`` has gone too far for another on these data."""
+        """Whether ``new`` has changed too much for another update on these data."""
         ...
 
 
 class NoConstraint:
-    """Never stops: all updates are made."""
+    """Never stops."""
 
     def begin(self, old: Actor, observations: Any) -> None:
-        """Nothing is to be kept."""
+        """Do nothing."""
 
     def exceeded(self, new: Actor) -> bool:  # noqa: ARG002 - whatever it is
-        """No."""
+        """Return False."""
         return False
 
 
 class MaxTotalVariation:
-    """Stops when the probability of actions has changed too much in any collected state.
+    """Stops when action probabilities have changed too much in any collected state.
 
     The distance is max over states of ½ Σ_a |π(a|s) − π'(a|s)| (Schulman et al. 2015), for
-    policies with one discrete action. The ``threshold`` is from 0 to 1, the paper's best was 0.4;
-    ``distance`` is what was measured last.
+    policies with one discrete action. The ``threshold`` is from 0 to 1; the paper's best was 0.4.
     """
 
     @checked
@@ -143,11 +131,10 @@ class MaxTotalVariation:
 
 
 class MaxBehaviourDistance:
-    """Stops when the states that a policy visits have become too different.
+    """Stops when the visited states have changed too much.
 
-    Every check plays a few episodes of the old policy and of the current one, fits the
-    characterization on both, and measures their distance. It works with any policy and any
-    environment, and takes its time: the environment is played after every update.
+    After every update a few episodes of both policies are collected, the characterization is
+    fitted on them, and the distance is measured. It works with any policy and environment.
 
     Parameters
     ----------
@@ -155,20 +142,18 @@ class MaxBehaviourDistance:
         In the units of the characterization. The paper's best were 0.05 for supervectors and 10
         for Gaussians.
     env : str or callable
-        Where episodes are played: a Gymnasium id, or a function that makes an environment.
+        A Gymnasium id, or a function that makes an environment.
     characterization : Characterization, optional
-        Anything of the registry; by default supervectors of 4 components, as in the paper.
+        By default supervectors of 4 components, as in the paper.
     trajectories : int
-        Episodes of either policy a check.
+        Episodes of each policy per check.
     debiased : bool
-        Take off the distance what sampling adds to it, see `Characterization.intervals`. Without,
-        as in the paper, two samples of one policy are not at distance 0, and the threshold has to
-        lie above what they are: look at ``distance`` of checks before anything was learned.
+        Debias the distance, see `Characterization.intervals`. Without, as in the paper, the
+        threshold has to be larger than the distance of two samples of one policy.
     noise : float
-        Standard deviation of Gaussian noise that is added to states. Where they lie on a grid,
-        a little of it (the paper: 0.001) keeps variances from being zero.
+        Standard deviation of Gaussian noise that is added to states (0.001 in the paper).
     seed : int
-        Episodes and noise follow from it, and from the number of the check.
+        Random seed of episodes and noise.
     env_kwargs : mapping, optional
         Arguments for `gymnasium.make`.
     """
@@ -198,13 +183,13 @@ class MaxBehaviourDistance:
         self._old = old.player()
 
     def exceeded(self, new: Actor) -> bool:
-        """Play both policies and compare the states they visit."""
+        """Compare the states that both policies visit."""
         if self._old is None:
             raise UsageError("exceeded() compares with an old policy: call begin() first")
-        actions = "actions" in self.characterization.needs
+        actions = "actions" in self.characterization.traits.needs
         played = []
         for label, policy in (("old", self._old), ("new", new.player())):
-            # A seed for each: policies that are still equal would play the same episodes.
+            # Two seeds: policies that are still equal would play the same episodes.
             seed, named = int(self._rng.integers(2**31)), {label: policy}
             played.append(
                 collect(self.environment, named, self.trajectories, seed, actions=actions)
@@ -219,7 +204,7 @@ class MaxBehaviourDistance:
 
 
 def _with_noise(data: VisitedStates, noise: float, rng: np.random.Generator) -> VisitedStates:
-    """Add noise to all states; the policies and their episodes stay."""
+    """Add noise to all states."""
 
     def noisy(episode: NDArray[np.float32]) -> NDArray[np.float64]:
         return episode + rng.normal(0.0, noise, episode.shape)
@@ -230,24 +215,21 @@ def _with_noise(data: VisitedStates, noise: float, rng: np.random.Generator) -> 
 
 
 class TrustRegionPPO(PPO):  # type: ignore[misc]  # the library has no types here
-    """PPO without ratio clipping: updates on a rollout go on until a rule stops them.
+    """PPO without ratio clipping: updates on a rollout continue until a rule stops them.
 
-    Batches are drawn as in PPO, in as many passes over the data as ``max_updates`` takes. Under
-    ``trust_region/`` it logs ``updates`` (made on the last rollout) and ``exceeded`` (whether the
-    rule ended them).
+    It logs ``trust_region/updates`` (on the last rollout) and ``trust_region/exceeded``.
 
     Parameters
     ----------
     policy, env
         As for PPO.
     rule : Rule
-        When to stop: `MaxTotalVariation`, `MaxBehaviourDistance`, `NoConstraint`, or an object
-        of yours with ``begin`` and ``exceeded``. It is not saved with the model:
-        ``TrustRegionPPO.load(path, rule=...)``.
+        When to stop: `MaxTotalVariation`, `MaxBehaviourDistance`, `NoConstraint`, or your own. It
+        is not saved with the model: ``TrustRegionPPO.load(path, rule=...)``.
     max_updates : int
-        Updates on a rollout, at most.
+        Maximum number of updates on a rollout.
     clip_range : float or schedule
-        Infinite, which is no clipping; give PPO's 0.2 to have both.
+        Infinite, which is no clipping; use PPO's 0.2 for both.
     **arguments
         All others of PPO but ``n_epochs``, whose place ``max_updates`` takes.
 
@@ -275,8 +257,7 @@ class TrustRegionPPO(PPO):  # type: ignore[misc]  # the library has no types her
     ) -> None:
         if "n_epochs" in arguments:
             raise UsageError(
-                "TrustRegionPPO counts updates, not passes over the data: give max_updates "
-                "instead of n_epochs"
+                "TrustRegionPPO counts updates, not epochs: use max_updates instead of n_epochs"
             )
         self.rule, self.max_updates = rule, max_updates
         self.updates_made: list[int] = []
@@ -285,16 +266,12 @@ class TrustRegionPPO(PPO):  # type: ignore[misc]  # the library has no types her
     def train(self) -> None:
         """Update on the rollout until the rule, or ``max_updates``, ends it.
 
-        PPO's own loop makes the updates. It takes one batch after another out of the rollout
-        buffer, and asks for the next when the update on the last one is made. So a buffer that
-        checks the rule before it gives the next batch, and has none left when the rule is
-        exceeded, is all that is needed: one pass ("epoch") of PPO over as many batches as there
-        are to be updates, in a new order after each pass over the data.
+        PPO's own loop makes the updates, in one epoch over a buffer that checks the rule before
+        it gives the next batch, and ends when the rule is exceeded.
         """
         if self.rule is None:
             raise UsageError(
-                "TrustRegionPPO needs a rule to learn: give rule=... (of a loaded model, to load), "
-                "NoConstraint() for none"
+                "TrustRegionPPO needs rule=... to learn (also when it is loaded), or NoConstraint()"
             )
         rule, buffer = self.rule, self.rollout_buffer
         actor, updates, exceeded = Actor(self), 0, False
@@ -307,7 +284,7 @@ class TrustRegionPPO(PPO):  # type: ignore[misc]  # the library has no types her
             while True:
                 for batch in data(batch_size):
                     yield batch
-                    updates += 1  # whoever asks for the next batch has made its update
+                    updates += 1  # PPO asks for the next batch when the update is made
                     self.policy.set_training_mode(False)
                     with torch.no_grad():
                         exceeded = bool(rule.exceeded(actor))
@@ -329,7 +306,7 @@ class TrustRegionPPO(PPO):  # type: ignore[misc]  # the library has no types her
 
 
 def _flat_observations(buffer: Any) -> Any:
-    """All observations of a full buffer, as the network takes them."""
+    """Return all observations of a full buffer, as the network takes them."""
 
     def flat(values: NDArray[Any]) -> Any:
         return buffer.to_torch(values.reshape(-1, *values.shape[2:]))

@@ -9,22 +9,17 @@ inputs      the single policies that `same` and `plan` take
 watch       a comparison that grows while training runs
 evaluate    which characterization to trust
 encoder     a small network that encodes images
+
+Functions are imported from their modules, whose names most of them have.
 """
 
 from __future__ import annotations
 
 from pivec.workflows.collect import Collector
 from pivec.workflows.comparison import Comparison, load_comparison
-from pivec.workflows.encoder import FrameSample, fit_encoder
-from pivec.workflows.evaluate import read_outcome
-from pivec.workflows.watch import Round
 
 __all__ = [
     "Collector",
     "Comparison",
-    "FrameSample",
-    "Round",
-    "fit_encoder",
     "load_comparison",
-    "read_outcome",
 ]
