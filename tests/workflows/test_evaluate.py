@@ -18,9 +18,16 @@ from pivec.policies import NetworkPolicy, canonical_order, save_policy
 from pivec.run_log import peak_mb
 from pivec.states import VisitedStates, load
 from pivec.statistics import distance_error, distance_variance, pair_errors, return_correlation
-from pivec.workflows.evaluate import read_outcome
 from pivec.workflows.collect import collect
-from pivec.workflows.evaluate import Unit, candidates, draw, evaluate, policy_sets, write_set
+from pivec.workflows.evaluate import (
+    Unit,
+    candidates,
+    draw,
+    evaluate,
+    policy_sets,
+    read_outcome,
+    write_set,
+)
 
 PLACES = (0.0, 0.4, 1.0, 1.5, 3.0)
 
