@@ -9,7 +9,7 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from pivec.arguments import Count, Seed, checked
 from pivec.characterizations import Characterization, Descriptions, Space, without_noise
@@ -155,16 +155,16 @@ def compare_groups(
         return Estimate(*(min(max(end, 0.0) ** (1.0 / power), largest) for end in ends))
 
     def group(name: str, own: list[int]) -> RunGroup:
-        at = np.ix_(own, own)
+        at = _block(own, own)
         policies = np.flatnonzero(shares[own].any(axis=0))
-        alike = similarities[np.ix_(policies, policies)]
+        alike = similarities[_block(policies, policies)]
         return RunGroup(
             name,
             tuple(runs[k] for k in own),
             len(policies),
             distance(mean_within(between[at], between_noise[at], level)),
             distance(mean_within(means[at], means_noise[at], level)),
-            effective_number(alike, shares[np.ix_(own, policies)], level),
+            effective_number(alike, shares[_block(own, policies)], level),
         )
 
     def test(*groups: list[int]) -> Permanova | None:
@@ -172,10 +172,10 @@ def compare_groups(
         if not 1 < len(groups) < len(chosen):
             return None
         numbers = [number for number, own in enumerate(groups) for _ in own]
-        return permanova(between[np.ix_(chosen, chosen)], numbers, seed=seed)
+        return permanova(between[_block(chosen, chosen)], numbers, seed=seed)
 
     def pair(a: str, b: str) -> GroupPair:
-        at = np.ix_(members[a], members[b])
+        at = _block(members[a], members[b])
         apart = mean_between(between[at], between_noise[at], level)
         return GroupPair((a, b), distance(apart), test(members[a], members[b]))
 
@@ -196,6 +196,10 @@ def compare_groups(
     )
 
 
+def _block(rows: ArrayLike, columns: ArrayLike) -> Any:
+    return np.ix_(np.asarray(rows), np.asarray(columns))
+
+
 def _without_noise(
     method: Characterization,
     described: Descriptions,
@@ -205,7 +209,7 @@ def _without_noise(
 ) -> Array:
     """Return distances without the noise of sampling, where it is known."""
     if intervals is not None:
-        return intervals.distance[np.ix_(rows, rows)]
+        return np.asarray(intervals.distance[_block(rows, rows)])
     if "influences" in described.arrays:
         return without_noise(method, described, raw)
     if not method.traits.exact:

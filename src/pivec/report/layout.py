@@ -401,7 +401,7 @@ def _place_among(
     near, equal_near = distances[:, :N_NEAREST], equal[:, :N_NEAREST]
     # Relative to the nearest: no overflow, however small the distances are.
     ratio = np.divide(near[:, :1], near, out=np.ones_like(near), where=near > 0)
-    known = equal_near.any(axis=1)
+    known = np.asarray(equal_near.any(axis=1))
     weights = np.where(known[:, None], equal_near, ratio**2).astype(np.float64)
     weights /= weights.sum(axis=1, keepdims=True)
     start = np.asarray(np.einsum("mk,mkd->md", weights, positions[indices[:, :N_NEAREST]]))

@@ -536,7 +536,7 @@ def region_pictures(findings: Findings, folder: Path) -> list[Content]:
 
 def _valid(make: Callable[[Any], Content], entries: Any, most: int) -> list[Content]:
     """Make what the page shows of entries, leaving out what is broken or has no picture."""
-    result = []
+    result: list[Content] = []
     for entry in entries if isinstance(entries, list) else ():
         with suppress(*_BROKEN):
             made = make(entry)
