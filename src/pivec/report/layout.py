@@ -440,7 +440,7 @@ def _place_among(
         inplace=True,
     )
     placed: Array = np.array(embedding, dtype=np.float64) + middle
-    known = equal.any(axis=1)
+    known = np.asarray(equal.any(axis=1))
     placed[known] = start[known]
     return placed
 
