@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from pivec.characterizations import characterization
-from pivec.report.evaluation_figure import evaluation_figure
+from pivec.report import evaluation_figure
 from pivec.statistics import Evaluation
 from pivec.workflows.evaluate import read_outcome
 from reproduction import evaluations as evaluating

@@ -279,7 +279,8 @@ def evaluate(
     resume. Writes units/ (the measurements), evaluation.csv, evaluation.md and evaluation.png to
     DIR. Exits with 1 if a method failed.
     """
-    from pivec.report import draw_evaluation
+    from pivec.figures import save_png
+    from pivec.report import evaluation_figure
     from pivec.statistics import print_evaluation
     from pivec.workflows.evaluate import evaluate as run
 
@@ -300,7 +301,7 @@ def evaluate(
         parameters=by_method,
         **options,
     )
-    draw_evaluation(out / "evaluation.png", result)
+    save_png(evaluation_figure(result), out / "evaluation.png")
     if not quiet:
         print_evaluation(result)
     say(f"Figure: {out / 'evaluation.png'}")

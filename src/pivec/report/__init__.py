@@ -30,7 +30,7 @@ from pivec.report.console import (
     write_junit,
 )
 from pivec.report.distance_figures import groups_figure, heatmap_figure, travel_figure
-from pivec.report.evaluation_figure import draw_evaluation
+from pivec.report.evaluation import evaluation_figure
 from pivec.report.explanation_pages import (
     group_explanation_html,
     overview_html,
@@ -75,7 +75,7 @@ __all__ = [
     "content_policy",
     "decomposition_data",
     "distances_file",
-    "draw_evaluation",
+    "evaluation_figure",
     "group_explanation_html",
     "groups_figure",
     "heatmap_figure",
