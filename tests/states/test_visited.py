@@ -90,9 +90,9 @@ def test_blocks_and_take_agree_with_the_flat_array(data, rows):
     [
         ([], {}, "at least one policy"),
         ([[]], {}, "policy-0 has no episodes"),
-        ([[np.zeros((0, 2))]], {}, "episode 0 of policy-0 is empty"),
+        ([[np.zeros((0, 2))]], {}, r"episode 0 of policy-0.*\(0, 2\)"),
         ([[np.zeros(3)]], {}, r"\(3,\)"),
-        ([[np.zeros((2, 2))], [np.zeros((2, 3))]], {}, "policy-1 has 3 features"),
+        ([[np.zeros((2, 2))], [np.zeros((2, 3))]], {}, r"policy-1.*, 2\).*\(2, 3\)"),
         ([[np.array([[0, 1], [0, np.nan]])]], {}, "step 1 of episode 0 .*nan in feature 1"),
         ([[np.array([[0, 1e300]])]], {}, "inf in feature 1"),
         ([[np.zeros((2, 2))]], {"labels": ["a", "b"]}, "labels .* 1 policies, but has 2"),

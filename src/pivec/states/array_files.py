@@ -87,10 +87,12 @@ def _read_npz(path: Path) -> Iterator[Episode]:
         )
     lengths = np.asarray(arrays.get("lengths", np.full(len(states), states.shape[1])))
     is_whole = lengths.dtype.kind in "iuf" and bool((lengths % 1 == 0).all())
-    if lengths.shape != (len(states),) or not is_whole or lengths.min(initial=1) < 1:
-        raise BadData(f"lengths needs one number from 1 for each of {len(states)} episodes")
-    if lengths.max(initial=0) > states.shape[1]:
-        raise BadData(f"a length of {lengths.max()} does not fit in {states.shape[1]} steps")
+    fits = is_whole and ((lengths >= 1) & (lengths <= states.shape[1])).all()
+    if lengths.shape != (len(states),) or not fits:
+        raise BadData(
+            f"lengths needs one number from 1 to {states.shape[1]} for each of {len(states)} "
+            "episodes"
+        )
     needed = len(states), lengths.max(initial=1) - 1
     if actions is not None and (actions.ndim < 2 or any(np.less(actions.shape[:2], needed))):
         raise BadData(f"actions of shape {actions.shape} are too few for its states")

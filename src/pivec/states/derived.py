@@ -172,7 +172,7 @@ def over_policies(
     By default, ``ranges`` have about 32 MB of states. The function must be picklable.
     """
     most = max(1, _VALUES // data.n_features)
-    parts = policy_ranges(data.state_starts, most) if ranges is None else ranges
+    parts = ranges or policy_ranges(data.state_starts, most)
     engine = engine_for(parts)
     shared = engine.share(Sent(data)), engine.share(arguments)
     return engine.in_order(_over_range, parts, function, *shared)
@@ -183,13 +183,7 @@ def _over_range(span: Span, function: Callable[..., Any], sent: Sent, arguments:
 
 
 def policy_ranges(starts: NDArray[np.int64], most: int) -> list[Span]:
-    """Divide policies into ranges of at most ``most`` states, or of one policy.
-
-    Examples
-    --------
-    >>> policy_ranges(np.array([0, 3, 5, 20, 22]), 6)
-    [(0, 2), (2, 3), (3, 4)]
-    """
+    """Divide policies into ranges of at most ``most`` states, or of one policy."""
     ranges: list[Span] = []
     first = 0
     while first < len(starts) - 1:
@@ -204,16 +198,7 @@ _ROWS = 1 << 16
 
 
 class Moments:
-    """Pooled mean and standard deviation of all rows added so far, in float64.
-
-    Examples
-    --------
-    >>> pooled = Moments()
-    >>> pooled.add(*moments_of(np.array([[0.0, 7.0], [2.0, 7.0]])))
-    >>> pooled.add(*moments_of(np.array([[4.0, 7.0]])))
-    >>> pooled.mean, pooled.scale.round(2)
-    (array([2., 7.]), array([1.63, 1.  ]))
-    """
+    """Pooled mean and standard deviation of all rows added so far, in float64."""
 
     def __init__(self) -> None:
         self.count = 0

@@ -61,7 +61,7 @@ def find_recorded(spec: Any, options: TableOptions | None = None) -> list[Record
     elif _is_episodes(spec):
         spec = VisitedStates.from_arrays([spec])
     if isinstance(spec, VisitedStates):
-        return _policies_of(spec, {})
+        return _policies_of(spec)
     text = os.fspath(spec)
     if not text.startswith(tuple(_FINDERS)):
         is_store = is_uri(text) or (Path(text).expanduser().is_dir() and is_recorded(text))
@@ -78,7 +78,6 @@ def _find_files(
 ) -> list[RecordedPolicy]:
     """Find the policies in a file, the files of a folder, or a glob."""
     home = Path(where).expanduser()
-    kinds = " or ".join(sorted(suffixes))
     if home.is_dir():
         paths = [path for path in home.rglob("*") if not path.name.startswith(".")]
     elif home.exists():
@@ -89,7 +88,7 @@ def _find_files(
         raise UsageError(f"{home} is not a folder or file of recorded states: check the path")
     paths = [path for path in paths if path.suffix.lower() in suffixes]
     if not paths:
-        raise UsageError(f"{home} holds no readable {kinds} file: expected at least one policy")
+        raise UsageError(f"{home} holds no {' or '.join(sorted(suffixes))} file")
     paths.sort(key=lambda path: [natural_key(part) for part in path.parts])
     return _with_unique_labels(
         [
@@ -144,16 +143,12 @@ def _renamed(policy: RecordedPolicy, label: str) -> RecordedPolicy:
     return replace(policy, info=replace(policy.info, label=label))
 
 
-def _find_store(where: str, _: TableOptions) -> list[RecordedPolicy]:
-    store = Store.find(where if is_uri(where) else Path(where).expanduser())
-    return _policies_of(store.load(), store.settings)
-
-
-def _policies_of(data: VisitedStates, settings: Mapping[str, Any]) -> list[RecordedPolicy]:
+def _policies_of(source: VisitedStates | Store) -> list[RecordedPolicy]:
     """Return the policies of data; their fingerprints are digests of the states.
 
     The fingerprint of a policy would stay the same when it plays other episodes.
     """
+    data, settings = (source.load(), source.settings) if isinstance(source, Store) else (source, {})
     return [
         RecordedPolicy(
             replace(
@@ -174,7 +169,7 @@ _FINDERS: dict[str, Callable[[str, TableOptions], list[RecordedPolicy]]] = {
     "npz:": partial(_find_files, suffixes=frozenset({".npz"})),
     "table:": _find_files,
     "minari:": lambda name, _: find_minari(name),
-    "store:": _find_store,
+    "store:": lambda where, _: _policies_of(Store.find(os.path.expanduser(where))),
 }
 
 
@@ -378,7 +373,12 @@ class RecordedStates:
             "environment": world["environment"],
             "arguments": world.get("arguments") or {},
             "backend": "recorded",
-            "actions": all(map(_has_actions, self._policies)),
+            "actions": all(
+                next(policy.episodes()).actions is not None
+                if policy.has_actions is None
+                else policy.has_actions
+                for policy in self._policies
+            ),
             "max_states_per_policy": max_states_per_policy,
         }
         for policy in self._policies[1:]:
@@ -411,12 +411,6 @@ class RecordedStates:
     def _read(self, policy: RecordedPolicy) -> PolicyRecord:
         actions, most = self.settings["actions"], self.settings["max_states_per_policy"]
         return read_recorded(policy, policy.space, None, actions, most, len(self._names))
-
-
-def _has_actions(policy: RecordedPolicy) -> bool:
-    if policy.has_actions is not None:
-        return policy.has_actions
-    return next(policy.episodes()).actions is not None
 
 
 def import_recorded(

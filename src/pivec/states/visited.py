@@ -627,20 +627,15 @@ def _lengths(episodes: Sequence[ArrayLike], label: str, width: tuple[int, ...]) 
     """Return the number of states in each episode of one policy."""
     if not len(episodes):
         raise BadData(f"{label} has no episodes: give each policy at least one")
-    for number, shape in enumerate(map(np.shape, episodes)):
-        if len(shape) != 2 or shape[1] == 0:
+    shapes = [np.shape(episode) for episode in episodes]
+    for number, shape in enumerate(shapes):
+        if len(shape) != 2 or 0 in shape or shape[1:] != width:
+            features = width[0] if width else "n_features"
             raise BadData(
-                f"episode {number} of {label} must be an array of shape (n_steps, n_features), but "
-                f"has shape {shape}"
+                f"episode {number} of {label} must be an array of shape (n_steps, {features}) that "
+                f"is not empty, but has shape {shape}"
             )
-        if shape[0] == 0:
-            raise BadData(f"episode {number} of {label} is empty: omit it")
-        if shape[1:] != width:
-            raise BadData(
-                f"episode {number} of {label} has {shape[1]} features, but the first episode has "
-                f"{width[0]}"
-            )
-    return [np.shape(episode)[0] for episode in episodes]
+    return [shape[0] for shape in shapes]
 
 
 def _filled(
