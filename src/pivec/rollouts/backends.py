@@ -13,7 +13,6 @@ import importlib.util
 import json
 import warnings
 from collections.abc import Set
-from dataclasses import dataclass
 from importlib.metadata import version
 from importlib.resources import files
 from typing import Any
@@ -106,16 +105,6 @@ def _import_envpool() -> Any:
     return importlib.import_module("envpool")
 
 
-@dataclass
-class _Pool:
-    """A pool, the lanes of its environments, and the slots that still use it."""
-
-    number: int
-    pool: Any
-    lanes: NDArray[np.intp]
-    slots: set[int]
-
-
 class EnvPoolLanes(Lanes):
     """Environments of EnvPool, stepped in its threads.
 
@@ -134,7 +123,7 @@ class EnvPoolLanes(Lanes):
         self.observation_space, self.action_space = env.observation_space, env.action_space
         self.observations = first_inputs(env, self.n, environment.name)[0]
         close(env, environment.name)
-        self._pools: dict[int, _Pool] = {}
+        self._pools: dict[int, tuple[Any, NDArray[np.intp]]] = {}  # by number, with their lanes
         self._made = 0
         self._owner = np.full(self.n, -1)  # the number of the pool of each lane
         self._number = np.zeros(self.n, dtype=np.int32)  # of the environment in its pool
@@ -144,7 +133,7 @@ class EnvPoolLanes(Lanes):
         """Make one pool of environments for policies that begin together."""
         lanes = (np.array(slots)[:, None] * self._width + np.arange(self._width)).ravel()
         pool, observations = self._make(seeds.ravel())
-        self._pools[self._made] = _Pool(self._made, pool, lanes, set(slots))
+        self._pools[self._made] = pool, lanes
         self._owner[lanes] = self._made
         self._number[lanes] = np.arange(len(lanes))
         self._begun[lanes] = False
@@ -154,16 +143,14 @@ class EnvPoolLanes(Lanes):
     def release(self, slot: int) -> None:
         """Close a pool when the last of its policies is done."""
         number = int(self._owner[slot * self._width])
-        if number in self._pools:
-            self._pools[number].slots.discard(slot)
-            if not self._pools[number].slots:
-                self._pools.pop(number).pool.close()
         self._owner[slot * self._width : (slot + 1) * self._width] = -1
+        if number in self._pools and number not in self._owner:
+            self._pools.pop(number)[0].close()
 
     def reset(self, lane: int, seed: int) -> None:  # noqa: ARG002  (set when it was made)
         """Start the next episode of ``lane``; the first one began with the pool."""
         if self._begun[lane]:
-            pool = self._pools[int(self._owner[lane])].pool
+            pool, _ = self._pools[int(self._owner[lane])]
             observations, _ = pool.reset(self._number[lane : lane + 1])
             self._show(np.array([lane]), observations)
         self._begun[lane] = True
@@ -172,14 +159,15 @@ class EnvPoolLanes(Lanes):
         """Step the given lanes (in ascending order)."""
         owners = self._owner[lanes]
         rewards, (terminated, truncated) = np.zeros(len(lanes)), np.zeros((2, len(lanes)), bool)
-        busy = [self._pools[number] for number in np.unique(owners).tolist()]
+        busy = np.unique(owners).tolist()
         try:
-            for pool in busy:
-                mine = lanes if len(busy) == 1 else lanes[owners == pool.number]
-                pool.pool.send(actions[mine], self._number[mine])
-            for pool in busy:
-                observations, reward, over, cut, info = pool.pool.recv()
-                back = pool.lanes[info["env_id"]]
+            for number in busy:
+                mine = lanes if len(busy) == 1 else lanes[owners == number]
+                self._pools[number][0].send(actions[mine], self._number[mine])
+            for number in busy:
+                pool, theirs = self._pools[number]
+                observations, reward, over, cut, info = pool.recv()
+                back = theirs[info["env_id"]]
                 rows = np.searchsorted(lanes, back)
                 self._show(back, observations)
                 rewards[rows], terminated[rows], truncated[rows] = reward, over, cut
@@ -188,8 +176,8 @@ class EnvPoolLanes(Lanes):
         return rewards, terminated, truncated
 
     def close(self) -> None:
-        for pool in self._pools.values():
-            pool.pool.close()
+        for pool, _ in self._pools.values():
+            pool.close()
         self._pools.clear()
 
     def _make(self, seeds: NDArray[np.int64]) -> tuple[Any, Any]:

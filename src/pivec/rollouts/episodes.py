@@ -27,11 +27,6 @@ def episode_seeds(seed: int, identity: str, episodes: int) -> NDArray[np.int64]:
 
     They follow from what the policy is (`PolicyInfo.identity`), so that neither other policies
     nor another label change anything. Below 2**31, which every environment accepts.
-
-    Examples
-    --------
-    >>> bool((episode_seeds(0, "run/10", 2) == episode_seeds(0, "run/10", 5)[:2]).all())
-    True
     """
     words = np.frombuffer(hashlib.sha256(identity.encode()).digest()[:16], dtype="<u4")
     sequence = np.random.SeedSequence([seed, *(int(word) for word in words)])
@@ -256,16 +251,6 @@ class EpisodeRecorder:
     """Records the episodes of another loop in some lanes, and returns each when it ends.
 
     ``cut_after`` cuts them into pieces of that many steps, for tasks that never end.
-
-    Examples
-    --------
-    >>> recorder = EpisodeRecorder(1)
-    >>> recorder.start([[0.0]])
-    >>> recorder.step([[1.0]], [1.0], [False], [False])
-    []
-    >>> [(lane, episode)] = recorder.step([[2.0]], [1.0], [True], [False])
-    >>> episode.states.ravel(), episode.total_reward
-    (array([0., 1., 2.], dtype=float32), 2.0)
     """
 
     def __init__(

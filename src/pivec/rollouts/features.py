@@ -57,7 +57,6 @@ from pivec.rollouts.environment import (
     user_code,
 )
 
-Json = Mapping[str, Any]
 Inputs = tuple[Any, ...]  # batch of observations; where known, infos and environments (lists)
 _INPUTS = ("observations", "infos", "environments")
 
@@ -563,7 +562,7 @@ class PolicyLatent:
             )
         self._named, self._policy = named[0], cast(Any, named[0].policy)
         self._space: Any = None
-        if not _has_latent(self._named):
+        if not getattr(self._policy, "n_latent", 0):
             raise UsageError(
                 f"{self._named.info.label} has no hidden layer that pivec knows: expected a "
                 "network with one, such as a .zip of SB3"
@@ -593,16 +592,12 @@ class PolicyLatent:
         return {"kind": POLICY, "source": info.source, "fingerprint": info.fingerprint}
 
 
-def _has_latent(named: NamedPolicy) -> bool:
-    return bool(getattr(named.policy, "n_latent", 0))
-
-
 def _reference_policy(name: str, policies: Sequence[NamedPolicy], trust: bool) -> PolicyLatent:
     """Find the reference policy by label or path; by default the one trained longest."""
     if name:
         labels = {named.info.label: named for named in policies}
         return PolicyLatent(labels.get(name, name), trust=trust)
-    candidates = [named for named in policies if _has_latent(named)]
+    candidates = [named for named in policies if getattr(named.policy, "n_latent", 0)]
     if not candidates:
         raise UsageError(
             "none of the policies has a hidden layer that pivec knows: name one that has, such as "
@@ -649,20 +644,9 @@ def find_reference(
 def load_features(
     spec: str, *, trust: bool = False, policies: Sequence[NamedPolicy] = ()
 ) -> Features:
-    """Find features by name.
+    """Find features by name, as `pivec.options.CollectOptions` lists them.
 
-    Parameters
-    ----------
-    spec : str
-        ``policy``, or ``policy:LABEL-OR-PATH``, for the last hidden layer of a policy; the path of
-        a ``.safetensors`` of `pivec.fit_encoder` or of an ``.onnx`` file; the path of a TorchScript
-        ``.pt`` or a ``.pt2`` of torch.export; ``cells``, with arguments
-        ``cells{"height": 8, "width": 11, "levels": 8}``; ``info:KEY,KEY`` or ``env:KEY``, see
-        `Values`; or ``module:function``.
-    trust : bool
-        Required for torch files, which may run code when they are loaded.
-    policies : sequence of NamedPolicy
-        Those that are compared.
+    ``trust`` is required for torch files, which may run code; ``policies`` are those compared.
 
     Examples
     --------

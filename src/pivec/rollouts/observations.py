@@ -26,13 +26,7 @@ _NUMBERS = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinar
 
 
 def feature_names(space: spaces.Space[Any], prefix: str = "") -> tuple[str, ...]:
-    """Name each number of a flattened observation.
-
-    Examples
-    --------
-    >>> feature_names(spaces.Dict({"arm": spaces.Box(0, 1, (2,)), "mode": spaces.Discrete(3)}))
-    ('arm[0]', 'arm[1]', 'mode=0', 'mode=1', 'mode=2')
-    """
+    """Name each number of a flattened observation: ``x[0]``, ``mode=1``, ``arm.joint[0]``."""
     name = prefix or "x"
     if isinstance(space, spaces.Box | spaces.MultiBinary):
         places = np.ndindex(*space.shape)
@@ -79,12 +73,6 @@ def flatten(space: spaces.Space[Any], batch: Any, dtype: Any = np.float32) -> ND
     """Turn a batch of elements of ``space`` into rows: Box flattened, Discrete one-hot, no text.
 
     An element outside of the space is an error with its row as ``lane``.
-
-    Examples
-    --------
-    >>> flatten(spaces.Discrete(3), np.array([0, 2]))
-    array([[1., 0., 0.],
-           [0., 0., 1.]], dtype=float32)
     """
     if isinstance(space, spaces.Box | spaces.MultiBinary):
         array = np.asarray(batch)
