@@ -18,7 +18,7 @@ from pivec.errors import MissingExtra, UsageError
 if TYPE_CHECKING:
     import torch
 
-# What numerical libraries read, when they are loaded, to know how many threads they may use.
+# Number of threads of numerical libraries, which read it when they are imported.
 THREAD_VARIABLES = tuple(
     f"{library}_NUM_THREADS" for library in ("OMP", "OPENBLAS", "MKL", "NUMEXPR")
 )
@@ -34,21 +34,14 @@ def usable_cores() -> int:
 
 
 def n_threads() -> int:
-    """Give the number of workers: what `threads` chose, else the cores this process may use."""
+    """Return the number of threads: what `threads` chose, else the cores this process may use."""
     chosen = _chosen.get()
     return usable_cores() if chosen is None else chosen
 
 
 @contextmanager
 def threads(n: int) -> Iterator[None]:
-    """Choose the number of workers inside a ``with`` block.
-
-    Examples
-    --------
-    >>> with threads(1):
-    ...     n_threads()
-    1
-    """
+    """Choose the number of threads inside a ``with`` block."""
     if n < 1:
         raise UsageError(f"the number of threads must be at least 1, but is {n}")
     token = _chosen.set(n)
@@ -59,10 +52,10 @@ def threads(n: int) -> Iterator[None]:
 
 
 def run_tasks(work: Callable[[int], None], n_tasks: int) -> None:
-    """Call ``work(i)`` once for every i below ``n_tasks``, on all workers, this thread included.
+    """Call ``work(i)`` once for every i below ``n_tasks``, in `n_threads` threads.
 
-    Tasks are handed out as workers become free, so their results must not depend on which
-    worker takes them. The first exception stops the handing out and is raised here.
+    Threads take the next task when they are free, so results must not depend on which thread runs
+    a task. The first exception stops the others and is raised here.
     """
     tickets = itertools.count()
     failures: list[BaseException] = []
@@ -71,7 +64,7 @@ def run_tasks(work: Callable[[int], None], n_tasks: int) -> None:
         while not failures and (i := next(tickets)) < n_tasks:
             try:
                 work(i)
-            except BaseException as failure:  # raised again by the caller's thread
+            except BaseException as failure:  # raised again in the caller's thread
                 failures.append(failure)
 
     others = [
@@ -84,7 +77,7 @@ def run_tasks(work: Callable[[int], None], n_tasks: int) -> None:
         loop()
         for thread in others:
             thread.join()
-    except BaseException as interruption:  # Ctrl-C while waiting: let the workers run out first
+    except BaseException as interruption:  # Ctrl-C while waiting: let running tasks finish first
         failures.append(interruption)
         for thread in others:
             thread.join()
@@ -100,7 +93,7 @@ def _blas() -> Any:
 
 
 def single_threaded_blas() -> AbstractContextManager[Any]:
-    """One BLAS thread a worker: BLAS's own threads inside small products only wait."""
+    """Limit BLAS to one thread: more of them in small products only wait for each other."""
     limit: AbstractContextManager[Any] = _blas().limit(limits=1, user_api="blas")
     return limit
 
@@ -113,7 +106,7 @@ def require_torch(what: str) -> None:
 
 @contextmanager
 def single_threaded_torch() -> Iterator[None]:
-    """Let every operation of torch use one thread, so that workers side by side share the cores."""
+    """Limit torch to one thread per operation."""
     import torch
 
     before = torch.get_num_threads()
@@ -125,16 +118,8 @@ def single_threaded_torch() -> Iterator[None]:
 
 
 def card_allocations() -> int:
-    """Count how often this process got memory of graphics cards.
-
-    More after some work than before tells that a card had a part in it.
-
-    Examples
-    --------
-    >>> card_allocations() >= 0
-    True
-    """
-    torch = sys.modules.get("torch")  # who has not loaded it has used none
+    """Count memory allocations of this process on GPUs; it grows if work uses one."""
+    torch = sys.modules.get("torch")  # without it there were none
     if torch is None or not torch.cuda.is_initialized():
         return 0
     cards = range(torch.cuda.device_count())
@@ -142,13 +127,7 @@ def card_allocations() -> int:
 
 
 def torch_device(name: str) -> torch.device:
-    """Give the device called "cpu" or "cuda"; "auto" is the graphics card where there is one.
-
-    Examples
-    --------
-    >>> torch_device("cpu").type
-    'cpu'
-    """
+    """Return the device "cpu" or "cuda"; "auto" is the GPU if there is one."""
     require_torch(f'device="{name}"')
     import torch
 
@@ -159,7 +138,6 @@ def torch_device(name: str) -> torch.device:
         raise UsageError(f'device must be "cpu", "cuda" or "auto", but is {name!r}')
     if name == "cuda" and not there:
         raise UsageError(
-            'device="cuda" needs a graphics card that torch can use, but there is none; '
-            'use device="cpu"'
+            'device="cuda" needs a GPU that torch can use, but there is none: use device="cpu"'
         )
     return torch.device(name)

@@ -345,6 +345,7 @@ def run_item(
     with Notices(_print_notice if logged else lambda _: None) as notices, inside:
 
         def send_all(content: Any, finished: bool = False, failure: Failure | None = None) -> None:
+            sys.stdout.flush()
             raised = [notice for notice in notices.take() if notice.own or not logged]
             send(Message(content, finished, failure, raised))
 
@@ -369,22 +370,12 @@ def _print_notice(notice: Notice) -> None:
     print(f"{notice.kind}: {notice.text}", file=sys.stderr)  # noqa: T201
 
 
-@contextlib.contextmanager
-def output_to(file: str | Path) -> Iterator[None]:
+def redirect_output(file: str | Path) -> None:
     """Append standard output and error of this process to a file."""
     handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-    before = [os.dup(1), os.dup(2)]
-    try:
-        for number in (1, 2):
-            os.dup2(handle, number)
-        yield
-    finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        for number, copy in enumerate(before, 1):
-            os.dup2(copy, number)
-        for number in (handle, *before):
-            os.close(number)
+    os.dup2(handle, 1)
+    os.dup2(handle, 2)
+    os.close(handle)
 
 
 def _teller(send: Callable[[Any], None]) -> Tell:

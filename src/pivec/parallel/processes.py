@@ -32,7 +32,7 @@ from pivec.parallel.engine import (
     Task,
     Work,
     by_value,
-    output_to,
+    redirect_output,
     run_item,
 )
 from pivec.terminal import warn_again
@@ -216,6 +216,11 @@ def _serve(connection: Connection, output: str | None, logged: bool) -> None:
     threading.Thread(target=read, daemon=True).start()
     if output is None:
         os.dup2(2, 1)  # standard output is the parent's
-    with output_to(output) if output else contextlib.nullcontext():
-        while (payload := payloads.get()) is not None:
-            run_item(payload, lambda message: connection.send_bytes(by_value(message)), logged)
+    else:
+        redirect_output(output)
+
+    def send(message: Message) -> None:
+        connection.send_bytes(by_value(message))
+
+    while (payload := payloads.get()) is not None:
+        run_item(payload, send, logged)

@@ -39,7 +39,7 @@ from pivec.parallel.engine import (
     Shared,
     Task,
     WorkFailed,
-    output_to,
+    redirect_output,
     run_item,
 )
 from pivec.terminal import Notices, say, warn_again
@@ -135,8 +135,10 @@ class RayEngine(Engine):
                     running[remote.remote(payload, session)] = pending
                 if not running:
                     return
-                ready, _ = self._ray.wait(list(running), num_returns=1, timeout=_REFRESH)
-                for stream in ready:
+                streams = list(running)
+                # All that have a message, so that none is kept waiting.
+                ready, _ = self._ray.wait(streams, num_returns=len(streams), timeout=0)
+                for stream in ready or self._ray.wait(streams, timeout=_REFRESH)[0]:
                     reply = self._next(task, stream, running, waiting)
                     if reply is not None:
                         yield reply
@@ -207,10 +209,9 @@ class RayEngine(Engine):
             message: Message = self._ray.get(reference())
         except (errors.NodeDiedError, errors.ObjectLostError) as error:
             raise _Lost("its node is gone", removed=True) from error
-        except errors.OutOfMemoryError as error:
-            raise _Lost("its process was killed because memory ran out") from error
-        except errors.WorkerCrashedError as error:
-            raise _Lost("its process died") from error
+        except (errors.OutOfMemoryError, errors.WorkerCrashedError) as error:
+            out = isinstance(error, errors.OutOfMemoryError)
+            raise _Lost("memory ran out" if out else "its process died") from error
         except errors.RayError as error:
             cause = getattr(error, "cause", None) or error
             why = " ".join(str(cause).split())
@@ -335,8 +336,9 @@ def _stream_item(payload: bytes, session: _Session) -> Iterator[Message]:
 
     def work() -> None:
         try:
-            with output_to(session.log) if session.log else contextlib.nullcontext():
-                run_item(payload, messages.put, session.log is not None, _prepared(session))
+            if session.log is not None:  # in a process for this item only
+                redirect_output(session.log)
+            run_item(payload, messages.put, session.log is not None, _prepared(session))
         except BaseException as error:  # such as SystemExit, which would end this thread only
             messages.put(Message(failure=Failure.of(error)))
 
