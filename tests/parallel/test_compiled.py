@@ -25,7 +25,7 @@ def fourfold(x):
     return twice(twice(x))
 """
 CALL = "\nprint(fourfold(2.0), twice(1.0))\n"
-NOT_KEPT = "PivecWarning: compiled code cannot be kept between runs"
+NOT_KEPT = "set NUMBA_CACHE_DIR"
 
 
 def run(code: str, folder: Path, home: Path) -> str:
@@ -57,7 +57,6 @@ def test_without_a_folder_it_runs_and_says_so_once(tmp_path):
     (tmp_path / "home").touch()
     told = run(SCRIPT + CALL, tmp_path, tmp_path / "home")
     assert told.count(NOT_KEPT) == 1
-    assert "NUMBA_CACHE_DIR" in told
 
 
 def test_a_folder_that_fails_later_costs_no_result(tmp_path):

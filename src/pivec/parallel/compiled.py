@@ -1,8 +1,7 @@
-"""The one way functions are compiled: by Numba, kept in its cache where that can be written.
+"""Compilation by Numba, with its cache if that can be written.
 
-Numba looks for a folder when a function is decorated, and raises if there is none (a read-only
-installation with a home that cannot be written, as in containers), or later if the disk is full.
-Here the function is compiled anew by every process then, which is said once.
+Numba itself raises if there is no folder for the cache (a read-only installation and home, as in
+containers), or later if the disk is full. Here every process then compiles, with one warning.
 """
 
 from __future__ import annotations
@@ -22,25 +21,24 @@ from pivec.terminal import remark
 
 
 def compiler(
-    *liberties: str, sources: str = "", **options: Any
+    *fastmath: str, sources: str = "", **options: Any
 ) -> Callable[[Callable[..., Any]], Any]:
-    """Make a decorator that compiles a function, without Python's lock and with NumPy's division.
+    """Make a decorator that compiles a function, which releases the GIL and divides as NumPy does.
 
-    ``liberties`` of floating-point arithmetic are LLVM's flags, such as "contract". ``sources`` are
-    patterns, with spaces between, of other files whose code is compiled into it: Numba looks at its
-    own file only to see whether what is in the cache is still good, so the name that it goes by
-    there carries a digest of them all.
+    ``fastmath`` are LLVM's flags, such as "contract". ``sources`` are patterns, separated by
+    spaces, of other files whose code is compiled into the function. Numba only checks the file of
+    the function itself to see whether the cache is valid, so its name gets a digest of the others.
     """
 
     def decorate(function: Callable[..., Any]) -> Any:
         if sources:
             here = Path(function.__code__.co_filename).parent
             function.__qualname__ += f"_{_digest(here, sources)}"
-        made = njit(fastmath=set(liberties), nogil=True, error_model="numpy", **options)(function)
+        made = njit(fastmath=set(fastmath), nogil=True, error_model="numpy", **options)(function)
         try:
             made._cache = _Cache(function)
         except (OSError, RuntimeError):
-            _say_not_kept("neither the package's folder nor the home folder can be written")
+            _warn_once("neither the package's folder nor the home folder can be written")
         return made
 
     return decorate
@@ -53,14 +51,14 @@ def _digest(folder: Path, pattern: str) -> str:
 
 
 class _Cache(FunctionCache):  # type: ignore[misc]
-    """Numba's cache, where a full disk or a damaged file costs time and not the run."""
+    """Numba's cache; a full disk or a damaged file costs time only."""
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         kept = None
         try:
             kept = super().load_overload(sig, target_context)
         except Exception as failure:  # pickles that were damaged raise anything
-            _say_not_kept(repr(failure))
+            _warn_once(repr(failure))
         if kept is None:
             remark("compiling, first time only")
         return kept
@@ -69,19 +67,18 @@ class _Cache(FunctionCache):  # type: ignore[misc]
         try:
             super().save_overload(sig, data)
         except Exception as failure:  # as above: saving begins by loading the index
-            _say_not_kept(repr(failure))
+            _warn_once(repr(failure))
 
 
-_said: list[str] = []
+_warned: list[str] = []
 
 
-def _say_not_kept(reason: str) -> None:
-    if not _said:
-        _said.append(reason)
+def _warn_once(reason: str) -> None:
+    if not _warned:
+        _warned.append(reason)
         warnings.warn(
-            f"compiled code cannot be kept between runs ({reason}), so that each run compiles "
-            "anew, which takes some seconds: let the environment variable NUMBA_CACHE_DIR name a "
-            "folder that can be written",
+            f"compiled code cannot be cached ({reason}), so every run compiles it again, which "
+            "takes some seconds: set NUMBA_CACHE_DIR to a folder that can be written",
             PivecWarning,
             stacklevel=2,
         )
