@@ -313,7 +313,7 @@ def test_several_fits_show_the_first():
 
 
 def test_what_has_no_regions_says_so():
-    with pytest.raises(pivec.UsageError, match="gaussian, which has no regions"):
+    with pytest.raises(pivec.UsageError, match="gaussian"):
         summarize_regions(described(characterization("gaussian")))
 
 

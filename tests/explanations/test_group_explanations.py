@@ -14,8 +14,7 @@ from scipy.stats import ttest_ind
 
 from pivec.errors import UsageError
 from pivec.explanations import explain_groups
-from pivec.explanations.groups import welch
-from pivec.explanations.spans import feature_edges, times_below
+from pivec.explanations.groups import feature_edges, times_below, welch
 from pivec.report import group_explanation_html, print_group_explanation
 from pivec.statistics import benjamini_hochberg
 
@@ -39,8 +38,8 @@ def test_what_differs_is_told_first(five):
         assert contrast.apart == -1
         assert contrast.means == pytest.approx((0.016, 0.3), abs=0.03)
         assert contrast.low < -0.284 < contrast.high
-    assert result.headline().startswith("all 5 runs of ppo are more often where x above")
-    assert "than any of a2c: 2" in result.headline()
+    for fact in ("all 5 runs of ppo", "x above", "any of a2c: 2"):
+        assert fact in result.headline()
     assert "chance" not in result.headline()
     assert sum(c.part for c in result.regions) == pytest.approx(1)
     assert len(result.table()) == 2 + 3
@@ -56,7 +55,7 @@ def test_equal_groups_are_not_told_apart():
         result = explain_groups(where)
         wrong += any(c.significant for c in result.features + result.regions)
         if not any(c.significant for c in result.leading):
-            assert "chance" in result.headline() or "nothing sets" in result.headline()
+            assert "chance" in result.headline() or not result.leading
     assert wrong <= 2
 
 
@@ -73,11 +72,11 @@ def test_groups_are_chosen_by_patterns_and_names(five):
 
 def test_mistakes_are_sentences():
     where = findings(groups_of({"ppo": [0.1, 0.2], "a2c": [0.1, 0.2], "sac": [0.3, 0.3]}))
-    with pytest.raises(UsageError, match=r"expected two groups .* are 3 \(a2c, ppo, sac\): choose"):
+    with pytest.raises(UsageError, match=r"3 \(a2c, ppo, sac\)"):
         explain_groups(where)
-    with pytest.raises(UsageError, match=r"no group 'sacc' \(did you mean sac\?\)"):
+    with pytest.raises(UsageError, match=r"'sacc'.* sac\?"):
         explain_groups(where, ["ppo", "sacc"])
-    with pytest.raises(UsageError, match=r"expected two groups of runs, but there is 1 \(ppo\)"):
+    with pytest.raises(UsageError, match=r"1 \(ppo\)"):
         explain_groups(where, {"ppo": "ppo-*"})
     assert explain_groups(where, ["sac", "ppo"]).groups == ("sac", "ppo")
 
@@ -85,10 +84,10 @@ def test_mistakes_are_sentences():
 def test_a_single_run_gives_no_test(five):
     result = explain_groups(five, {"a": "a2c-*", "b": "ppo-0"})
     [caveat] = result.caveats()
-    assert caveat.startswith("no test and no intervals: there is a single run of b")
+    assert "single run of b" in caveat
     assert all(math.isnan(c.low) and not c.significant for c in result.features + result.regions)
-    assert result.headline().startswith("the run of b is more often where x above")
-    assert "it may be chance" in result.headline()
+    assert "x above" in result.headline()
+    assert "chance" in result.headline()
     result.figure()
 
 
@@ -97,7 +96,7 @@ def test_so_few_runs_say_so():
     result = explain_groups(where)
     assert result.least_p == pytest.approx(1 / 3)
     assert "chance alone gives about" in result.caveats()[0]
-    assert result.headline().startswith("both runs of b are more often where")
+    assert "both runs of b" in result.headline()
 
 
 def test_the_last_checkpoints_are_looked_at(five):
@@ -122,7 +121,7 @@ def test_of_several_fits_the_first_is_told():
     result = explain_groups(findings(groups_of(FIVE, checkpoints=1), backgrounds=2))
     assert len(result.regions) == 3
     assert sum(c.means[0] for c in result.regions) == pytest.approx(1)
-    assert "the first of 2 fits" in result.notes[0]
+    assert "2 fits" in result.notes[0]
 
 
 def test_numbers_are_those_of_slow_formulas(five, rng):
