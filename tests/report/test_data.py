@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from pivec.errors import UsageError
-from pivec.report import PolicyTable, write_distances
-from pivec.report.distance_figures import matrix_figure
+from pivec.report import PolicyTable, matrix_figure, write_distances
 
 
 def test_runs_are_groups_with_steps_in_order(make_report):

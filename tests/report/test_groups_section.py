@@ -7,9 +7,15 @@ import math
 import numpy as np
 import pytest
 
-from pivec.report import groups_figure, print_groups, report_html
-from pivec.report.distance_figures import permanova_sentence
-from pivec.report.groups import GroupComparison, GroupPair, RunGroup
+from pivec.report import (
+    GroupComparison,
+    GroupPair,
+    RunGroup,
+    groups_figure,
+    permanova_sentence,
+    print_groups,
+    report_html,
+)
 from pivec.statistics import Estimate, Permanova
 
 TEST = Permanova(5.0, 0.62, 0.2, 0.1, 0.1, 20, True)

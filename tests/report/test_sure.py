@@ -10,8 +10,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pivec.report import PairRow, map_figure, print_summary, report_html, write_pairs_csv
-from pivec.report.distance_figures import matrix_figure
+from pivec.report import (
+    PairRow,
+    map_figure,
+    matrix_figure,
+    print_summary,
+    report_html,
+    write_pairs_csv,
+)
 from pivec.report.pages import travel_plot
 from pivec.report.script_data import unpacked
 from pivec.statistics import Pairs, Travel

@@ -10,7 +10,6 @@ import pytest
 from pivec.characterizations import Measured
 from pivec.errors import UsageError
 from pivec.report import write_distances, write_map_csv
-from pivec.report.write import write_distances_csv as write_csv_of
 from pivec.statistics import Intervals
 
 ODD_LABELS = [
@@ -28,7 +27,7 @@ ODD_LABELS = [
 def write_distances_csv(path, labels, distances):
     """Write a matrix alone."""
     d = np.array(distances)
-    write_csv_of(path, labels, Measured(d, np.zeros((len(d), 0), int), d[:, :0]))
+    write_distances(path.parent, labels, Measured(d, np.zeros((len(d), 0), int), d[:, :0]))
 
 
 def read(path):
@@ -40,8 +39,8 @@ def test_distances_round_trip_to_the_last_bit(tmp_path):
     rng = np.random.default_rng(0)
     d = rng.random((8, 8)) * 10.0 ** rng.integers(-300, 300, (8, 8))
     d[0, 1], d[1, 0] = 0.1 + 0.2, 5e-324
-    write_distances_csv(tmp_path / "d.csv", ODD_LABELS, d)
-    head, *lines = read(tmp_path / "d.csv")
+    write_distances_csv(tmp_path / "distances.csv", ODD_LABELS, d)
+    head, *lines = read(tmp_path / "distances.csv")
     assert head == ["label", *ODD_LABELS]
     assert [line[0] for line in lines] == ODD_LABELS
     assert np.array_equal([[float(cell) for cell in line[1:]] for line in lines], d)
@@ -114,19 +113,19 @@ def test_the_page_says_what_the_arrays_hold(few, make_report, rows_of):
 
 
 def test_labels_are_kept_literally(tmp_path):
-    write_distances_csv(tmp_path / "d.csv", ["=cmd()"], [[0.0]])
-    assert (tmp_path / "d.csv").read_bytes() == b"label,=cmd()\r\n=cmd(),0.0\r\n"
+    write_distances_csv(tmp_path / "distances.csv", ["=cmd()"], [[0.0]])
+    assert (tmp_path / "distances.csv").read_bytes() == b"label,=cmd()\r\n=cmd(),0.0\r\n"
 
 
 def test_file_follows_rfc_4180(tmp_path):
-    write_distances_csv(tmp_path / "d.csv", ['q"', "x,y"], np.zeros((2, 2)))
-    text = (tmp_path / "d.csv").read_bytes().decode()
+    write_distances_csv(tmp_path / "distances.csv", ['q"', "x,y"], np.zeros((2, 2)))
+    text = (tmp_path / "distances.csv").read_bytes().decode()
     assert text == 'label,"q""","x,y"\r\n"q""",0.0,0.0\r\n"x,y",0.0,0.0\r\n'
 
 
 def test_names_that_are_not_text_are_escaped(tmp_path):
-    write_distances_csv(tmp_path / "d.csv", ["a\udcff"], [[0.0]])
-    assert read(tmp_path / "d.csv")[0] == ["label", "a\\udcff"]
+    write_distances_csv(tmp_path / "distances.csv", ["a\udcff"], [[0.0]])
+    assert read(tmp_path / "distances.csv")[0] == ["label", "a\\udcff"]
 
 
 def test_map_round_trip(tmp_path, rows_of):
@@ -175,7 +174,7 @@ def test_an_empty_map_has_columns(tmp_path):
 
 
 def test_failure_keeps_the_old_table(tmp_path):
-    path = tmp_path / "d.csv"
+    path = tmp_path / "distances.csv"
     write_distances_csv(path, ["a"], [[0.0]])
     before = path.read_bytes()
     with pytest.raises(UsageError, match="2 labels"):

@@ -29,7 +29,13 @@ from pivec.report.console import (
     say_json,
     write_junit,
 )
-from pivec.report.distance_figures import groups_figure, heatmap_figure, travel_figure
+from pivec.report.distance_figures import (
+    groups_figure,
+    heatmap_figure,
+    matrix_figure,
+    permanova_sentence,
+    travel_figure,
+)
 from pivec.report.evaluation import evaluation_figure
 from pivec.report.explanation_pages import (
     group_explanation_html,
@@ -46,10 +52,9 @@ from pivec.report.findings import (
     PairRow,
     PolicyRow,
     PolicyTable,
-    distances_file,
     measure_space,
 )
-from pivec.report.groups import compare_groups
+from pivec.report.groups import GroupComparison, GroupPair, RunGroup, compare_groups
 from pivec.report.layout import LandmarkMap, place, positions_of, tsne_map
 from pivec.report.pages import (
     content_policy,
@@ -67,24 +72,28 @@ __all__ = [
     "SPACE",
     "STATES",
     "Findings",
+    "GroupComparison",
+    "GroupPair",
     "LandmarkMap",
     "PairRow",
     "PolicyRow",
     "PolicyTable",
+    "RunGroup",
     "compare_groups",
     "content_policy",
     "decomposition_data",
-    "distances_file",
     "evaluation_figure",
     "group_explanation_html",
     "groups_figure",
     "heatmap_figure",
     "key_figures",
     "map_figure",
+    "matrix_figure",
     "measure_space",
     "overview_html",
     "page_data",
     "pair_html",
+    "permanova_sentence",
     "place",
     "plan_json",
     "positions_of",

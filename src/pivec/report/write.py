@@ -49,65 +49,28 @@ def write_results(folder: str | os.PathLike[str], findings: Findings) -> Path:
 def write_distances(
     folder: str | os.PathLike[str], labels: Sequence[str], measured: Measured
 ) -> None:
-    """Write distances.csv, or of many policies distances.npz.
+    """Write distances.csv, or distances.npz for more than 1000 policies.
 
-    The other one, if a run with fewer or more policies left it there, goes: it is not of these.
+    distances.csv has labels in the first row and the first column. distances.npz has ``labels``;
+    ``neighbours``, the numbers of the nearest others of each policy, and ``neighbour_distances``;
+    ``distances`` as measured, where the matrix is kept; and where all intervals are, ``estimates``
+    (without sampling noise; may be below 0), ``low``, ``high`` and ``p``. The other file, if an
+    earlier run left it, is removed.
     """
-    if distances_file(len(labels)) == DISTANCES_CSV:
-        write_distances_csv(Path(folder, DISTANCES_CSV), labels, measured)
-        _remove_earlier(Path(folder, DISTANCES_NPZ))
-    else:
-        write_distances_npz(Path(folder, DISTANCES_NPZ), labels, measured)
-        _remove_earlier(Path(folder, DISTANCES_CSV))
-
-
-def write_distances_csv(
-    path: str | os.PathLike[str], labels: Sequence[str], measured: Measured
-) -> None:
-    """Write all distances, labels in the first row and the first column.
-
-    Examples
-    --------
-    >>> import tempfile, pathlib
-    >>> path = pathlib.Path(tempfile.mkdtemp()) / "distances.csv"
-    >>> d = np.array([[0.0, 0.1], [0.1, 0.0]])
-    >>> near = np.array([[1], [0]]), np.array([[0.1], [0.1]])
-    >>> write_distances_csv(path, ["a", "b"], Measured(d, *near))
-    >>> print(path.read_text())
-    label,a,b
-    a,0.0,0.1
-    b,0.1,0.0
-    """
-    names = _names(labels, measured)
-    if measured.matrix is None:
-        raise UsageError("expected all distances, but only those to nearest others are known")
-    rows = ([names[i], *row.tolist()] for i, row in enumerate(measured.matrix))
-    write_csv(path, ["label", *names], rows)
-
-
-def write_distances_npz(
-    path: str | os.PathLike[str], labels: Sequence[str], measured: Measured
-) -> None:
-    """Write what is known of distances as arrays, which `numpy.load` reads.
-
-    ``labels``; ``neighbours``, the numbers of the nearest others of each policy, and
-    ``neighbour_distances``; ``distances``, all of them as measured, where the matrix is kept; and
-    where all intervals are, ``estimates`` (without what chance adds; may be below 0), ``low``,
-    ``high`` and ``p``. Numbers are float32: seven digits, where sampling leaves three (float64
-    where some are too large for that).
-
-    Examples
-    --------
-    >>> import tempfile, pathlib
-    >>> path = pathlib.Path(tempfile.mkdtemp()) / "distances.npz"
-    >>> near = np.array([[1], [0]]), np.array([[0.1], [0.1]])
-    >>> write_distances_npz(path, ["a", "b"], Measured(None, *near))
-    >>> with np.load(path) as kept:
-    ...     sorted(kept), kept["labels"][kept["neighbours"][0]]
-    (['labels', 'neighbour_distances', 'neighbours'], array(['b'], dtype='<U1'))
-    """
+    n = len(measured.neighbours)
+    if len(labels) != n:
+        raise UsageError(f"distances must be those of the {len(labels)} labels, but are of {n}")
+    names = [encodable(label) for label in labels]
+    csv_file, npz_file = Path(folder, DISTANCES_CSV), Path(folder, DISTANCES_NPZ)
+    if distances_file(n) == DISTANCES_CSV:
+        if measured.matrix is None:
+            raise UsageError("expected all distances, but only those to nearest others are known")
+        rows = ([names[i], *row.tolist()] for i, row in enumerate(measured.matrix))
+        write_csv(csv_file, ["label", *names], rows)
+        _remove_earlier(npz_file)
+        return
     arrays = {
-        "labels": np.array(_names(labels, measured)),
+        "labels": np.array(names),
         "neighbours": measured.neighbours.astype(np.int32),
         "neighbour_distances": _compact(measured.neighbour_distances),
     }
@@ -116,8 +79,9 @@ def write_distances_npz(
     if (sure := measured.intervals) is not None:
         known = {"estimates": sure.distance, "low": sure.low, "high": sure.high, "p": sure.p_value}
         arrays |= {name: _compact(matrix) for name, matrix in known.items()}
-    with atomic_write(path) as file:
+    with atomic_write(npz_file) as file:
         np.savez(file, **arrays)  # type: ignore[arg-type]
+    _remove_earlier(csv_file)
 
 
 def _remove_earlier(path: Path) -> None:
@@ -134,26 +98,18 @@ def _remove_earlier(path: Path) -> None:
 
 
 def _compact(values: NDArray[np.float64]) -> NDArray[np.floating]:
+    """Convert to float32, seven digits where sampling leaves three, unless some are too large."""
     most = np.abs(values, where=np.isfinite(values), out=np.zeros_like(values)).max(initial=0.0)
     return values.astype(np.float32) if most <= np.finfo(np.float32).max else values
 
 
-def _names(labels: Sequence[str], measured: Measured) -> list[str]:
-    if len(labels) != len(measured.neighbours):
-        raise UsageError(
-            f"distances must be those of the {len(labels)} labels, but are of "
-            f"{len(measured.neighbours)} policies"
-        )
-    return [encodable(label) for label in labels]
-
-
 def write_map_csv(path: str | os.PathLike[str], rows: Sequence[PolicyRow]) -> None:
-    """Write a map, one policy a line; an unknown step or return is an empty cell."""
+    """Write a map, one line per policy; an unknown step or return is an empty cell."""
     _write_rows(path, PolicyRow, rows)
 
 
 def write_pairs_csv(path: str | os.PathLike[str], rows: Iterable[PairRow]) -> None:
-    """Write how far apart policies are and how sure that is, a pair a line.
+    """Write distances of pairs and their uncertainty, one line per pair.
 
     Examples
     --------
