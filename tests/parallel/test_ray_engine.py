@@ -27,10 +27,7 @@ def disconnected(monkeypatch, ray_address):
     """This process, as if it were connected to no cluster."""
     import ray
 
-    from pivec.parallel import ray_engine
-
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
-    monkeypatch.setattr(ray_engine, "_TIMEOUTS", (0.5, 5.0))
 
 
 def test_an_address_that_does_not_answer_is_named(disconnected):
@@ -41,7 +38,8 @@ def test_an_address_that_does_not_answer_is_named(disconnected):
             make_engine(f"ray:{address}")
 
 
-def test_an_address_of_another_server_is_named(disconnected):
+def test_an_address_of_another_server_is_named(disconnected, monkeypatch):
+    monkeypatch.setattr("pivec.parallel.ray_engine._TIMEOUTS", (3.0, 3.0))
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"127.0.0.1:{server.getsockname()[1]}"
         with pytest.raises(PivecError, match=f"{address} is not"):

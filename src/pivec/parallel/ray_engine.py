@@ -44,7 +44,7 @@ from pivec.parallel.engine import (
 )
 from pivec.terminal import Notices, say, warn_again
 
-_TIMEOUTS = 3.0, 15.0  # seconds for a connection, and for the answer of a cluster
+_TIMEOUTS = 3.0, 30.0  # seconds for a connection, and for the answer of a cluster
 _REFRESH = 2.0  # seconds between counts of the cluster's CPUs
 _UNREAD = 32  # messages of an item that wait for this process before the item does
 _CACHED = 4  # shared values that a worker keeps
