@@ -1,4 +1,4 @@
-"""The entry point: Ctrl-C and standard streams are provided for before anything is imported."""
+"""The entry point: handles Ctrl-C and closed streams before anything else is imported."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ STOPPED = 130  # the exit code after Ctrl-C
 
 
 def main() -> None:
-    """Run the command line; Ctrl-C at any moment ends it without a traceback."""
+    """Run the command line; Ctrl-C ends it without a traceback."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _at_once)
     _open_closed_streams()
@@ -27,18 +27,18 @@ def main() -> None:
 
 
 def _at_once(*_: Any) -> None:
-    """End now: nothing has begun yet, or all is done, or it is the second Ctrl-C."""
+    """Exit immediately: nothing has started, all is done, or it is the second Ctrl-C."""
     os._exit(STOPPED)
 
 
 def _first_in_order(*_: Any) -> None:
-    """Let what is going on clean up; whoever cannot wait may press Ctrl-C again."""
+    """Clean up; a second Ctrl-C exits immediately."""
     signal.signal(signal.SIGINT, _at_once)
     raise KeyboardInterrupt
 
 
 def _open_closed_streams() -> None:
-    """Let nothing that is opened later become a standard stream, as a shell's ``2>&-`` would."""
+    """Open closed standard streams (``2>&-``), so that no file takes their place."""
     for number in range(3):
         try:
             os.fstat(number)

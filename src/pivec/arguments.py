@@ -1,7 +1,7 @@
-"""Arguments of functions and constructors, held against the types they state, in one place.
+"""Checks of arguments against their annotated types, which include ranges.
 
-A range is part of the type: ``def collect(..., jobs: Count = 1)`` with `checked` around it, or
-`check_arguments` in the ``__post_init__`` of a dataclass and in ``fit`` of an estimator.
+Use the decorator `checked` for functions, and `check_arguments` in ``__post_init__`` of dataclasses
+and in ``fit`` of estimators.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _MOST = 2**63 - 1  # what arrays can count
 
 @dataclass(frozen=True)
 class Range:
-    """The least number that is allowed, or with ``above`` the one that all must exceed."""
+    """Allowed numbers: at least ``least``, or with ``above`` more than that."""
 
     least: float
     above: bool = False
@@ -55,7 +55,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def checked(function: Function) -> Function:
-    """Decorate a function: what its arguments must be is what their types say.
+    """Decorate a function: its arguments are checked against their annotations.
 
     Examples
     --------
@@ -78,7 +78,7 @@ def checked(function: Function) -> Function:
 
 
 def check_arguments(thing: Any) -> None:
-    """Refuse an estimator or a dataclass one of whose arguments is not what its type says.
+    """Check the arguments of an estimator or a dataclass against their annotations.
 
     Examples
     --------
@@ -89,7 +89,7 @@ def check_arguments(thing: Any) -> None:
     pivec.errors.UsageError: n_components must be a whole number of at least 1, but is 'abc'
     """
     kind: Any = type(thing)
-    if is_dataclass(thing):  # fields that it inherits are typed where they are declared
+    if is_dataclass(thing):
         values = {field.name: getattr(thing, field.name) for field in fields(thing)}
         hints = _hints(kind)
     else:
@@ -98,7 +98,7 @@ def check_arguments(thing: Any) -> None:
     _check(values, hints)
 
 
-@functools.cache  # of thousands of policies
+@functools.cache
 def _hints(thing: Any) -> dict[str, Any]:
     return get_type_hints(thing, include_extras=True)
 
@@ -118,10 +118,10 @@ def _fits(value: Any, hint: Any) -> bool:
         return any(type(value) is type(choice) and value == choice for choice in get_args(hint))
     if get_origin(hint) in (Union, UnionType):
         return any(_fits(value, kind) for kind in get_args(hint))
-    if hint not in _KINDS:  # the function itself says
+    if hint not in _KINDS:
         return True
     if hint is bool or isinstance(value, bool):
-        # NumPy's too, which is not imported for it: completing in a shell has to be quick.
+        # NumPy's bool too, without importing NumPy.
         return hint is bool and type(value).__name__ in ("bool", "bool_")
     return isinstance(value, _KINDS[hint][0])
 

@@ -1,4 +1,4 @@
-"""What can go wrong, in words: every error a user is meant to see is a PivecError."""
+"""Errors and warnings; every error that users are meant to see is a PivecError."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 
 def did_you_mean(name: str, known: Iterable[str], most: int = 1) -> str:
-    """Name what is known and nearly called so, to stand in a sentence behind the wrong name.
+    """Return a suggestion of similar known names, to append to an error message.
 
     Examples
     --------
@@ -21,47 +21,47 @@ def did_you_mean(name: str, known: Iterable[str], most: int = 1) -> str:
 
 
 class PivecError(Exception):
-    """A failure that one sentence explains: what was expected, what came, what to do."""
+    """An error whose message is one sentence: what was expected, what was given, what to do."""
 
     exit_code = 1
-    lane: int | None = None  # which of the environments side by side it happened in
+    lane: int | None = None  # number of the parallel environment it happened in
 
 
 class UsageError(PivecError):
-    """The request itself is mistaken (a wrong argument, name or setting)."""
+    """A wrong argument, name or setting."""
 
     exit_code = 2
 
 
 class UnknownEnvironment(UsageError):
-    """Nobody tells the environment; ``fitting`` names those that the policies fit, in words."""
+    """The environment is not known; ``fitting`` names those that the policies fit."""
 
     def __init__(self, fitting: str = "") -> None:
         self.fitting = fitting
         super().__init__(
-            "no file of these policies tells which environment it was trained in: name it first, "
+            "no policy file names its environment: give it first, "
             f"as in `pivec compare CartPole-v1 runs`{'; ' * bool(fitting)}{fitting}"
         )
 
 
 class BadPolicyFile(PivecError):
-    """A policy file is damaged, of a kind that is not supported, or tries to run code."""
+    """A policy file is damaged, not supported, or would run code."""
 
 
 class BadData(PivecError):
-    """States that cannot be used: NaN, wrong shape, nothing in them."""
+    """States that cannot be used: NaN, a wrong shape, or none at all."""
 
 
 class BadStore(PivecError):
-    """A store on disk that is damaged, or was written by a newer version."""
+    """A store that is damaged, or was written by a newer version."""
 
 
 class EnvironmentFailure(PivecError):
-    """The environment raised an exception while a policy was acting in it."""
+    """The environment raised an exception during an episode."""
 
 
 class PivecWarning(UserWarning):
-    """Something had to be assumed, or is probably not meant; one sentence, as an error has."""
+    """Something was assumed, or is probably a mistake."""
 
 
 class MissingExtra(PivecError):

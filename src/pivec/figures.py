@@ -11,6 +11,7 @@ import os
 import textwrap
 import warnings
 from collections.abc import Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -78,9 +79,21 @@ def colour_scale(name: str, n: int = 16) -> list[str]:
 
 def new_figure(width: float, height: float) -> Figure:
     """Make an empty white figure of so many inches, drawn by Agg; a notebook shows it."""
-    from pivec.notebook_figure import NotebookFigure
+    figure: Figure = _figure_class()(figsize=(width, height), facecolor="white")
+    return figure
 
-    return NotebookFigure(figsize=(width, height), facecolor="white")
+
+@cache
+def _figure_class() -> Any:
+    from matplotlib.figure import Figure
+
+    class NotebookFigure(Figure):
+        """A figure that notebooks show without pyplot."""
+
+        def _repr_png_(self) -> bytes:
+            return to_png(self, 100)
+
+    return NotebookFigure
 
 
 def axes_at(

@@ -24,29 +24,11 @@ Wrapper = str | Callable[[Any], Any]
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 # Groups of options in the help of commands, in this order; those without a group come first.
-PANELS = (
-    WATCHING,
-    DESCRIPTION,
-    PRECISION,
-    ENVIRONMENT,
-    STATES,
-    FILES,
-    AGENTS,
-    REPLAY,
-    COLUMNS,
-    RUNNING,
-) = (
-    "Watching",
-    "Characterization",
-    "Precision",
-    "Environment",
-    "States",
-    "Policy files",
-    "Games with several agents",
-    "Replay of episodes",
-    "Columns",
-    "Execution",
-)
+WATCHING, DESCRIPTION, PRECISION = "Watching", "Characterization", "Precision"
+ENVIRONMENT, STATES, FILES = "Environment", "States", "Policy files"
+AGENTS, REPLAY, COLUMNS, RUNNING = "Several agents", "Replay of episodes", "Columns", "Execution"
+PANELS = [WATCHING, DESCRIPTION, PRECISION, ENVIRONMENT, STATES, FILES, AGENTS, REPLAY, COLUMNS]
+PANELS.append(RUNNING)
 
 
 def option(default: Any, text: str, panel: str | None = None, metavar: str | None = None) -> Any:

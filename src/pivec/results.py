@@ -1,4 +1,4 @@
-"""Small results: rows for a table, a figure, and how a notebook shows them."""
+"""Results: a headline, rows of a table, a figure, and how a notebook shows them."""
 
 from __future__ import annotations
 
@@ -23,29 +23,15 @@ _SHARPEST = 125
 
 
 class Result:
-    """Something that was found out: what is shown of it as a table, a picture and a sentence.
-
-    Examples
-    --------
-    >>> class Shares(Result):
-    ...     def headline(self):
-    ...         return "b is visited most"
-    ...     def rows(self):
-    ...         return [{"region": "a", "share": 0.25}, {"region": "b", "share": 0.75}]
-    ...     def figure(self):
-    ...         from pivec.figures import new_figure
-    ...         return new_figure(2, 1)
-    >>> len(Shares().table()), Shares()._repr_html_()[:24]
-    (2, '<p>b is visited most</p>')
-    """
+    """A result with a headline, rows of a table and a figure."""
 
     @abstractmethod
     def headline(self) -> str:
-        """Say in a sentence what was found."""
+        """Return the result in one sentence."""
 
     @abstractmethod
     def rows(self) -> list[Row]:
-        """Give what a table shows, most important first; all rows have the same keys."""
+        """Return the rows of a table, most important first; all have the same keys."""
 
     @abstractmethod
     def figure(self) -> Figure:
@@ -55,7 +41,7 @@ class Result:
         return f"{type(self).__name__}({printable(self.headline())})"
 
     def table(self) -> Any:
-        """Give the rows as a pandas DataFrame, or as they are where pandas is not installed."""
+        """Return the rows as a pandas DataFrame, or as dicts if pandas is not installed."""
         try:
             import pandas
         except ImportError:
@@ -74,13 +60,7 @@ class Result:
 
 
 def html_table(headline: str, rows: Sequence[Row], total: int, more: str = ".table()") -> str:
-    """Give a sentence and the first of so many rows as HTML; all text is escaped.
-
-    Examples
-    --------
-    >>> html_table("One row", [{"a": "<b>", "c": 0.25}], 3)[:71]
-    '<p>One row</p><table><thead><tr><th>a</th><th>c</th></tr></thead><tbody'
-    """
+    """Return a sentence and the first of so many rows as HTML; all text is escaped."""
     heads = "".join(f"<th>{escape(printable(name))}</th>" for name in (rows[0] if rows else ()))
     lines = "".join(
         f"<tr>{''.join(f'<td>{escape(_shown(value))}</td>' for value in row.values())}</tr>"
@@ -101,7 +81,7 @@ def policies_table(
     returns: Iterable[Any],
     more: str,
 ) -> str:
-    """Give a row a policy, of its `PolicyInfo` and what it did, as HTML."""
+    """Return one row per policy as HTML."""
     columns = zip(policies[:SHOWN], episodes, states, returns, strict=False)
     rows = [
         {
@@ -118,7 +98,7 @@ def policies_table(
 
 
 def plain(value: Any) -> Any:
-    """Make of arrays, mappings and results what JSON can hold; what is no number is None.
+    """Convert arrays, mappings and dataclasses for JSON; NaN and infinity become None.
 
     Examples
     --------

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from pivec.files import atomic_write, make_folder
-from pivec.terminal import Notice, Notices, joined
+from pivec.terminal import CollectedWarning, WarningCollector, joined
 
 RUN = "run.json"
 _PACKAGES = (
@@ -36,10 +36,7 @@ _PACKAGES = (
 
 
 class RunLog:
-    """What goes into run.json: how the folder was made, stage by stage.
-
-    Stages that an earlier command ran in the folder are kept.
-    """
+    """The content of run.json; stages of earlier commands are kept."""
 
     def __init__(self, folder: str | Path, command: str = "") -> None:
         self.folder = Path(folder)
@@ -48,22 +45,19 @@ class RunLog:
         self.settings: dict[str, Any] = earlier.get("settings", {})
         self.timings: dict[str, float] = earlier.get("timings", {})
         self.peaks: dict[str, float] = earlier.get("peak_mb", {})
-        self._warnings: dict[str, list[Notice]] = {
-            stage: [Notice(**row) for row in rows]
+        self._warnings: dict[str, list[CollectedWarning]] = {
+            stage: [CollectedWarning(**row) for row in rows]
             for stage, rows in earlier.get("warnings", {}).items()
         }
 
     @contextmanager
     def stage(self, name: str, *, goes_on: bool = False) -> Iterator[None]:
-        """Time one stage, keep the warnings that are raised in it, and write run.json after it.
+        """Record time, peak memory and warnings of a stage, and write run.json after it.
 
-        It also keeps the most memory that this process has held by then: where that rises, the
-        stage needed it.
-
-        One that ``goes_on`` adds to what it was before: its time, and its warnings, each once.
+        One that ``goes_on`` adds its time and warnings to those from before.
         """
         start = time.perf_counter()
-        with Notices() as notices:
+        with WarningCollector() as notices:
             yield
         before = self.timings.get(name, 0.0) if goes_on else 0.0
         known = {row.text: row for row in self._warnings.get(name, []) if goes_on}
@@ -85,19 +79,19 @@ class RunLog:
             json.dump(record, file, indent=1)
 
     @property
-    def warnings(self) -> list[Notice]:
+    def warnings(self) -> list[CollectedWarning]:
         """The warnings of all stages."""
         return joined(row for rows in self._warnings.values() for row in rows)
 
 
 def _read(file: Path) -> dict[str, Any]:
-    """Read run.json; empty if there is none, or something else of that name."""
+    """Read run.json; empty if there is none, or it is damaged."""
     try:
         record: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
         parts = [record.get(part, {}) for part in ("settings", "timings", "peak_mb", "warnings")]
         rows = [row for stage in record.get("warnings", {}).values() for row in stage]
         whole = all(isinstance(part, dict) for part in parts)
-        whole = whole and all(set(row) == set(Notice._fields) for row in rows)
+        whole = whole and all(set(row) == set(CollectedWarning._fields) for row in rows)
     except (OSError, ValueError, AttributeError, TypeError):
         return {}
     return record if whole else {}
@@ -121,7 +115,7 @@ def _versions() -> dict[str, str]:
 
 @cache
 def processor() -> str:
-    """Name the kind of processor, as far as the system tells."""
+    """Return the name of the processor, if the system reports it."""
     with contextlib.suppress(OSError, IndexError):
         text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
         return text.split("model name")[1].partition("\n")[0].strip("\t :")
@@ -129,7 +123,7 @@ def processor() -> str:
 
 
 def peak_mb() -> float:
-    """Return the most memory this process has held so far, in millions of bytes; NaN if unknown."""
+    """Return the peak memory of this process in MB; NaN if unknown."""
     # Not ru_maxrss on Linux: it survives exec, so a child would inherit its parent's peak.
     with contextlib.suppress(OSError, ValueError, IndexError):
         status = Path("/proc/self/status").read_text(encoding="ascii", errors="replace")

@@ -1,4 +1,4 @@
-"""Text from files, arguments and errors, made fit to be printed: it reaches a terminal as text."""
+"""What commands print: safe text, progress bars, and warnings collected and counted."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import time
 import warnings
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 from unicodedata import category
 
@@ -21,10 +20,10 @@ if TYPE_CHECKING:
 
 
 def say(text: str, *, error: bool = False) -> None:
-    """Print one line, on standard output or standard error, with nothing but text in it."""
+    """Print one line on standard output or standard error, with control characters escaped."""
     line = printable(re.sub(r"\s*[\n\t]\s*", " ", text)) + "\n"
     stream = sys.stderr if error else sys.stdout
-    if stream is None:  # closed by whoever started this
+    if stream is None:  # closed
         return
     encoding = getattr(stream, "encoding", None) or "utf-8"
     line = line.encode(encoding, "backslashreplace").decode(encoding)
@@ -33,13 +32,13 @@ def say(text: str, *, error: bool = False) -> None:
         stream.flush()
     except OSError as failure:
         _mute(stream.fileno())
-        if not error:  # and where errors cannot be said there is nobody to tell
+        if not error:
             failure.filename = failure.filename or "standard output"
             raise
 
 
 def ask(question: str) -> str:
-    """Ask who sits at the terminal; empty where there is none, and of who does not want to tell."""
+    """Ask the user; empty without a terminal or an answer."""
     if not all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout)):
         return ""
     try:
@@ -50,7 +49,7 @@ def ask(question: str) -> str:
 
 
 def _mute(number: int) -> None:
-    """Let what is still to be written go nowhere, so that Python does not fail at its end too."""
+    """Discard what is still to be written, so that Python does not fail again on exit."""
     with contextlib.suppress(OSError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, number)
@@ -58,25 +57,19 @@ def _mute(number: int) -> None:
 
 
 def literal(text: str) -> Text:
-    """Make a text for a table on the terminal, which takes nothing in it for markup."""
+    """Make a text for a rich table, without markup."""
     from rich.text import Text
 
     return Text(printable(text))
 
 
 def encodable(text: str) -> str:
-    r"""Write what UTF-8 cannot hold (parts of odd file names) as backslash escapes.
-
-    Examples
-    --------
-    >>> encodable("a\udcff")
-    'a\\udcff'
-    """
+    """Escape what UTF-8 cannot encode, such as parts of odd file names."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def printable(text: str) -> str:
-    r"""Write control characters, and marks that turn the direction of text, as escapes.
+    r"""Escape control characters and marks that change the direction of text.
 
     Examples
     --------
@@ -92,7 +85,7 @@ def printable(text: str) -> str:
 
 
 def shortened(text: str, length: int) -> str:
-    """Cut the middle out of a long text; names of checkpoints differ at both ends.
+    """Cut out the middle of a long text.
 
     Examples
     --------
@@ -105,33 +98,18 @@ def shortened(text: str, length: int) -> str:
     return f"{text[:head]}…{text[head + 1 - length :]}"
 
 
-# -----------------------------------------------------------------------------
-# Progress bars on the terminal: nothing is drawn where nobody looks.
-
-
 _remarks: set[str] = set()
 
 
 def remark(text: str) -> None:
-    """Say something once, above the bar, where a bar has been drawn."""
+    """Print something once, if a progress bar has been drawn."""
     if Progress.drawn and text not in _remarks:
         _remarks.add(text)
         sys.stderr.write(text + "\n")
 
 
 class Progress:
-    """A bar with a count, a free text and the time left; a context manager.
-
-    Draws to standard error, and only if ``show`` is true and that is a terminal.
-
-    Examples
-    --------
-    >>> with Progress("counting", total=3, show=False) as bar:
-    ...     for i in range(3):
-    ...         bar.advance(1, f"at {i}")
-    >>> bar.done
-    3
-    """
+    """A progress bar on standard error, drawn if ``show`` is true and that is a terminal."""
 
     drawn = False
 
@@ -172,19 +150,19 @@ class Progress:
         return self
 
     def advance(self, count: int = 1, note: str | None = None) -> None:
-        """Count ``count`` more as done, with an optional note at the end of the line."""
+        """Count ``count`` more as done, with an optional note."""
         self.done += count
         self._update(note)
 
     def note(self, text: str) -> None:
-        """Change the text at the end of the line; cheap enough to call often."""
+        """Change the note; cheap enough to call often."""
         now = time.monotonic()
         if self._bar is not None and now - self._last > 0.2:
             self._last = now
             self._update(text)
 
     def count(self, steps: int) -> None:
-        """Count small steps of the work, shown as steps a second."""
+        """Count small steps, shown as steps per second."""
         self._counted += steps
         if self._bar is not None:
             self.note(f"{self._counted / (time.monotonic() - self._start):,.0f} steps/s")
@@ -194,26 +172,17 @@ class Progress:
             fields = {} if note is None else {"note": printable(note)}
             self._bar.update(self._task, completed=self.done, **fields)  # type: ignore[attr-defined]
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._bar is not None:
             self._bar.stop()  # type: ignore[attr-defined]
             self._bar = None
 
 
-# -----------------------------------------------------------------------------
-# Warnings, collected: each text once with a count, for the terminal, run.json and the page.
-
-
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")  # which some packages put around their warnings
 
 
-class Notice(NamedTuple):
-    """A warning: what it says, the name of its class, and how often it came."""
+class CollectedWarning(NamedTuple):
+    """A warning: its text, the name of its class, and how often it was raised."""
 
     text: str
     kind: str
@@ -221,37 +190,36 @@ class Notice(NamedTuple):
 
     @property
     def own(self) -> bool:
-        """Whether pivec says this, and not a package below it."""
+        """Whether it is a warning of pivec, and not of another package."""
         return self.kind == PivecWarning.__name__
 
 
-class Notices:
+class WarningCollector:
     """Collects the warnings that are raised in a ``with`` block.
 
     Parameters
     ----------
     listener : callable, optional
-        Hears of every text when it comes first, and nobody else does; every repetition is
-        counted. Without one the warnings go on to whoever listened before, and are counted as
-        often as the filters let them pass.
+        Called with each new text; repetitions are only counted. Without it warnings are shown as
+        usual, and counted if the filters let them pass.
 
     Examples
     --------
-    >>> with Notices(lambda notice: None) as notices:
+    >>> with WarningCollector(lambda notice: None) as notices:
     ...     for _ in range(3):
     ...         warnings.warn("the same again", PivecWarning)
     >>> notices.rows
-    [Notice(text='the same again', kind='PivecWarning', times=3)]
+    [CollectedWarning(text='the same again', kind='PivecWarning', times=3)]
     """
 
-    def __init__(self, listener: Callable[[Notice], None] | None = None) -> None:
+    def __init__(self, listener: Callable[[CollectedWarning], None] | None = None) -> None:
         self._listener = listener
         self._counts: dict[tuple[str, str], int] = {}
         self._after = ExitStack()
 
     def __enter__(self) -> Self:
         with warnings.catch_warnings():
-            pass  # which makes Python forget what it has warned of, so that it is heard here too
+            pass  # which resets the registry of warnings that were shown already
         if self._listener is not None:
             self._after.enter_context(warnings.catch_warnings())
             warnings.simplefilter("always", PivecWarning)
@@ -274,41 +242,35 @@ class Notices:
         if self._listener is None:
             self._before(message, category, *where, **more)
         elif not known:
-            self._listener(Notice(*key, self._counts[key]))
+            self._listener(CollectedWarning(*key, self._counts[key]))
 
     @property
-    def rows(self) -> list[Notice]:
-        """What was collected: pivec's own first, then in the order in which they came."""
-        return joined(Notice(*key, count) for key, count in list(self._counts.items()))
+    def rows(self) -> list[CollectedWarning]:
+        """All warnings, those of pivec first."""
+        return joined(CollectedWarning(*key, count) for key, count in list(self._counts.items()))
 
-    def take(self) -> list[Notice]:
-        """Give what was collected since the last call."""
+    def take(self) -> list[CollectedWarning]:
+        """Return the warnings since the last call."""
         counts, self._counts = self._counts, {}
-        return [Notice(*key, count) for key, count in counts.items()]
+        return [CollectedWarning(*key, count) for key, count in counts.items()]
 
 
-def joined(notices: Iterable[Notice]) -> list[Notice]:
-    """Put notices of the same text together; pivec's own come first.
-
-    Examples
-    --------
-    >>> joined([Notice("old", "DeprecationWarning"), Notice("a", "PivecWarning"),
-    ...         Notice("a", "PivecWarning", 2)])
-    [Notice(text='a', kind='PivecWarning', times=3),
-     Notice(text='old', kind='DeprecationWarning', times=1)]
-    """
+def joined(notices: Iterable[CollectedWarning]) -> list[CollectedWarning]:
+    """Merge warnings of the same text; those of pivec come first."""
     counts: dict[tuple[str, str], int] = {}
     for text, kind, times in notices:
         counts[text, kind] = counts.get((text, kind), 0) + times
-    return sorted((Notice(*key, n) for key, n in counts.items()), key=lambda row: not row.own)
+    return sorted(
+        (CollectedWarning(*key, n) for key, n in counts.items()), key=lambda row: not row.own
+    )
 
 
-def warn_again(notices: Iterable[Iterable[Any]]) -> None:
-    """Raise here what was collected in another process."""
+def raise_again(notices: Iterable[Iterable[Any]]) -> None:
+    """Raise warnings that were collected in another process."""
     for row in notices:
-        notice = Notice(*row)
-        # Of the same name, but not ignored as deprecations are: that was decided there.
+        notice = CollectedWarning(*row)
+        # A UserWarning of the same name: filters were applied in the other process.
         category = PivecWarning if notice.own else type(notice.kind, (UserWarning,), {})
         message = category(notice.text)
-        message.times = notice.times  # read by Notices
+        message.times = notice.times  # read by WarningCollector
         warnings.warn(message, stacklevel=2)

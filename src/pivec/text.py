@@ -10,7 +10,7 @@ from itertools import accumulate, takewhile
 
 
 def without_shared_folder(names: Sequence[str]) -> list[str]:
-    """Leave out the folders that all of several names begin with.
+    """Remove the folders that all names share.
 
     Examples
     --------
@@ -27,9 +27,7 @@ def without_shared_folder(names: Sequence[str]) -> list[str]:
 
 
 def told_apart(names: Sequence[str], width: int) -> list[str]:
-    """Cut names that are longer than ``width`` where they do not differ, so that they still do.
-
-    A name is longer than that where it would be that of another otherwise.
+    """Shorten names to about ``width`` where they do not differ, so that they stay distinct.
 
     Examples
     --------
@@ -55,7 +53,7 @@ def told_apart(names: Sequence[str], width: int) -> list[str]:
 
 
 def _pieces(name: str) -> list[tuple[str, str]]:
-    """Take a name apart into numbers, each with the word before it, words, and what joins them."""
+    """Split a name into numbers, each with the word before it, words, and separators."""
     pieces, word = [], ""
     for piece in re.findall(r"\d+|[^\W\d_]+|[\W_]", name):
         pieces.append((word if piece.isdecimal() else "", piece))
@@ -64,7 +62,7 @@ def _pieces(name: str) -> list[tuple[str, str]]:
 
 
 def _cut(text: str, rare: Sequence[float], width: int) -> str:
-    """Cut out the longest stretches that are in all names; at last the least rare one."""
+    """Cut out the longest parts that all names share, then the most common ones."""
     costs = list(rare)
     while (out := len(text) - max(width, 3) + 1) > 1:
         shared = [
@@ -86,23 +84,17 @@ def _cut(text: str, rare: Sequence[float], width: int) -> str:
 
 
 def thousands(number: int) -> str:
-    """Write a whole number with narrow spaces between groups of three digits.
-
-    Examples
-    --------
-    >>> thousands(1234567).replace("\u202f", " ")
-    '1 234 567'
-    """
+    """Format a whole number with narrow spaces between groups of three digits."""
     return f"{number:,}".replace(",", "\u202f")
 
 
 def n_policies(number: int) -> str:
-    """Write ``1 policy``, ``2 policies``."""
+    """Format a count: ``1 policy``, ``2 policies``."""
     return f"{thousands(number)} {'policy' if number == 1 else 'policies'}"
 
 
 def rounded(value: float, digits: int = 4) -> str:
-    """Write a number to so many significant digits, without an exponent where it is readable.
+    """Format a number with so many significant digits, without an exponent if readable.
 
     Examples
     --------
@@ -121,20 +113,14 @@ def rounded(value: float, digits: int = 4) -> str:
 
 
 def interval(low: float, high: float) -> str:
-    """Write from where to where a number may lie.
-
-    Examples
-    --------
-    >>> interval(0.01234, 0.5), interval(float("nan"), float("nan"))
-    ('0.0123 to 0.5', '–')
-    """
+    """Format an interval: ``0.0123 to 0.5``."""
     if math.isnan(low) or math.isnan(high):
         return "–"
     return f"{rounded(low, 3)} to {rounded(high, 3)}"
 
 
 def percent(share: float) -> str:
-    """Write a share of the whole.
+    """Format a share.
 
     Examples
     --------
@@ -147,7 +133,7 @@ def percent(share: float) -> str:
 
 
 def short_number(value: float, digits: int = 4) -> str:
-    """Write a training step in thousands or millions, to so many significant digits.
+    """Format a training step in thousands or millions, with so many significant digits.
 
     Examples
     --------
@@ -161,7 +147,7 @@ def short_number(value: float, digits: int = 4) -> str:
 
 
 def short_numbers(values: Sequence[float]) -> list[str]:
-    """Write training steps with as few digits as tell them apart, three at least.
+    """Format training steps with as few digits as keep them distinct, at least three.
 
     Examples
     --------

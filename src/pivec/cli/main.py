@@ -12,7 +12,7 @@ from typer.core import TyperCommand
 from pivec.__main__ import STOPPED
 from pivec.cli import compare, explain, states
 from pivec.errors import PivecError
-from pivec.terminal import Notice, Notices, say, shortened
+from pivec.terminal import CollectedWarning, WarningCollector, say, shortened
 
 
 class _Command(TyperCommand):
@@ -80,7 +80,7 @@ def run(app: typer.Typer, name: str) -> None:
     debug = "--debug" in sys.argv
     arguments = [argument for argument in sys.argv[1:] if argument != "--debug"]
     try:
-        with Notices(_warn) as notices:
+        with WarningCollector(_warn) as notices:
             try:
                 code = app(args=arguments, prog_name=name, standalone_mode=False)
             finally:
@@ -97,13 +97,13 @@ def run(app: typer.Typer, name: str) -> None:
     sys.exit(code if isinstance(code, int) else 0)
 
 
-def _warn(notice: Notice) -> None:
+def _warn(notice: CollectedWarning) -> None:
     """Say at once what pivec itself warns of: to read it after hours would be too late."""
     if notice.own:
         say(f"pivec: warning: {notice.text}", error=True)
 
 
-def _count(notices: Notices) -> None:
+def _count(notices: WarningCollector) -> None:
     """Say after the result how often a warning came, and shortly what other packages said."""
     for notice in notices.rows:
         times = f" ({notice.times} times)" if notice.times > 1 else ""

@@ -29,7 +29,7 @@ import pivec.errors
 from pivec.errors import PivecError, UsageError, did_you_mean
 from pivec.options import EngineOptions
 from pivec.parallel.devices import usable_cores
-from pivec.terminal import Notice, Notices
+from pivec.terminal import CollectedWarning, WarningCollector
 
 Called = TypeVar("Called", bound=Callable[..., Any])
 
@@ -332,7 +332,7 @@ class Message(NamedTuple):
     content: Any = None
     finished: bool = True
     failure: Failure | None = None
-    notices: Sequence[Notice] = ()  # warnings raised since the last message
+    notices: Sequence[CollectedWarning] = ()  # warnings raised since the last message
 
 
 def run_item(
@@ -342,7 +342,7 @@ def run_item(
     inside: contextlib.AbstractContextManager[Any] = contextlib.nullcontext(),  # noqa: B008
 ) -> None:
     """In a worker, work on an item and send its messages, warnings and result."""
-    with Notices(_print_notice if logged else lambda _: None) as notices, inside:
+    with WarningCollector(_print_notice if logged else lambda _: None) as notices, inside:
 
         def send_all(content: Any, finished: bool = False, failure: Failure | None = None) -> None:
             sys.stdout.flush()
@@ -366,7 +366,7 @@ def by_value(value: Any) -> bytes:
     return bytes(cloudpickle.dumps(value))
 
 
-def _print_notice(notice: Notice) -> None:
+def _print_notice(notice: CollectedWarning) -> None:
     print(f"{notice.kind}: {notice.text}", file=sys.stderr)  # noqa: T201
 
 

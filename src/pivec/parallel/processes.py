@@ -35,7 +35,7 @@ from pivec.parallel.engine import (
     redirect_output,
     run_item,
 )
-from pivec.terminal import warn_again
+from pivec.terminal import raise_again
 
 _PATIENCE = 5.0  # seconds for a process to end by itself
 
@@ -73,7 +73,7 @@ class Processes(Engine):
                     worker = busy[connection]  # type: ignore[index]
                     item, message = worker.pending.item, worker.receive()
                     if message is not None:
-                        warn_again(message.notices)
+                        raise_again(message.notices)
                         if not message.finished:
                             task.on_message(item, message.content)
                             continue

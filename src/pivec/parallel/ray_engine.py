@@ -42,7 +42,7 @@ from pivec.parallel.engine import (
     redirect_output,
     run_item,
 )
-from pivec.terminal import Notices, say, warn_again
+from pivec.terminal import WarningCollector, raise_again, say
 
 _TIMEOUTS = 3.0, 30.0  # seconds for a connection, and for the answer of a cluster
 _REFRESH = 2.0  # seconds between counts of the cluster's CPUs
@@ -157,7 +157,7 @@ class RayEngine(Engine):
         except _Lost as lost:
             del running[stream]
             return waiting.lost(pending, str(lost), removed=lost.removed)
-        warn_again(message.notices)
+        raise_again(message.notices)
         if not message.finished:
             task.on_message(pending.item, message.content)
             return None
@@ -193,7 +193,7 @@ class RayEngine(Engine):
                 raise WorkFailed(
                     f"a part of {name} lost its worker {DEATHS} times: {lost}"
                 ) from lost
-            warn_again(message.notices)
+            raise_again(message.notices)
             if message.failure is not None:
                 raise _error(message.failure)
             yield message.content
@@ -356,7 +356,7 @@ def _thread() -> ThreadPoolExecutor:
 
 def _run_part(part: Any, shared: list[Any], session: _Session) -> Message:
     """Call a function with a part and its arguments."""
-    with Notices(lambda _: None) as notices, _prepared(session):
+    with WarningCollector(lambda _: None) as notices, _prepared(session):
         try:
             function, plain = _fetched(shared[0])
             others = iter(plain)

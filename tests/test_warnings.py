@@ -10,7 +10,7 @@ import pytest
 
 import pivec
 from pivec.errors import PivecWarning
-from pivec.terminal import Notice, Notices, warn_again
+from pivec.terminal import CollectedWarning, WarningCollector, raise_again
 
 MINE = """
 import warnings
@@ -30,51 +30,51 @@ def warn(text="again", times=1):
 
 def test_a_listener_hears_each_text_once_and_repetitions_are_counted():
     heard = []
-    with Notices(heard.append) as notices:
+    with WarningCollector(heard.append) as notices:
         warn("a", 3)
         warn("b")
     assert [notice.text for notice in heard] == ["a", "b"]
-    assert notices.rows == [Notice("a", "PivecWarning", 3), Notice("b", "PivecWarning")]
+    assert notices.rows == [CollectedWarning("a", "PivecWarning", 3), CollectedWarning("b", "PivecWarning")]
 
 
 def test_without_a_listener_warnings_go_on():
-    with pytest.warns(PivecWarning, match="again") as caught, Notices() as notices:
+    with pytest.warns(PivecWarning, match="again") as caught, WarningCollector() as notices:
         warn()
     assert len(caught) == 1
-    assert notices.rows == [Notice("again", "PivecWarning")]
+    assert notices.rows == [CollectedWarning("again", "PivecWarning")]
 
 
 def test_what_was_warned_of_before_is_heard_again():
     with warnings.catch_warnings(record=True):
         warnings.simplefilter("default")
         for _ in range(2):
-            with Notices() as notices:
+            with WarningCollector() as notices:
                 warn("the same line", 2)
-            assert notices.rows == [Notice("the same line", "PivecWarning")]
+            assert notices.rows == [CollectedWarning("the same line", "PivecWarning")]
 
 
 def test_filters_and_whoever_listened_before_come_back():
     filters, listener = list(warnings.filters), warnings.showwarning
-    with Notices(lambda _: None), Notices():
+    with WarningCollector(lambda _: None), WarningCollector():
         warn()
     assert warnings.showwarning is listener
     assert list(warnings.filters) == filters
 
 
 def test_errors_stay_errors():
-    with Notices() as notices, pytest.raises(PivecWarning):
+    with WarningCollector() as notices, pytest.raises(PivecWarning):
         warn()
     assert not notices.rows
 
 
 @pytest.mark.filterwarnings("default")
 def test_what_another_process_counted_is_counted_here():
-    with Notices(lambda _: None) as notices:
-        warn_again([("old", "DeprecationWarning", 7), ("own", "PivecWarning", 2)])
-        warn_again([("own", "PivecWarning", 3)])
+    with WarningCollector(lambda _: None) as notices:
+        raise_again([("old", "DeprecationWarning", 7), ("own", "PivecWarning", 2)])
+        raise_again([("own", "PivecWarning", 3)])
     assert notices.rows == [
-        Notice("own", "PivecWarning", 5),
-        Notice("old", "DeprecationWarning", 7),
+        CollectedWarning("own", "PivecWarning", 5),
+        CollectedWarning("old", "DeprecationWarning", 7),
     ]
 
 
