@@ -338,7 +338,7 @@ def test_the_content_used_below_is_itself_fine():
         (content(version=2), "newer pivec"),
         (content(inputs=[]), "inputs"),
         (content(inputs=[-1, -1]), "different"),
-        (content(inputs=[0]), "overlap"),
+        (content(inputs=[0]), "different"),
         (content(outputs=["a"]), "whole numbers"),
         (content(nodes=5), "nodes"),
         (content(nodes=[]), "node 0 is missing"),

@@ -280,7 +280,7 @@ class Stack:
             np.ones((slots, 1, sizes[0])) for _ in range(3 * (like.normaliser is not None))
         )
         for slot in range(slots):
-            self.put(slot, like)
+            self._fill(slot, like)
 
     def put(self, slot: int, policy: NetworkPolicy) -> None:
         """Let ``policy`` answer in ``slot`` from now on."""
@@ -288,6 +288,9 @@ class Stack:
             raise UsageError(
                 f"a stack of {self.architecture} cannot hold a policy of {policy.architecture}"
             )
+        self._fill(slot, policy)
+
+    def _fill(self, slot: int, policy: NetworkPolicy) -> None:
         for i, (weight, bias) in enumerate(policy.layers):
             self._weights[i][slot, :, : len(bias)] = weight
             self._biases[i][slot, : len(bias)] = bias
@@ -630,21 +633,18 @@ class RecurrentNetwork(RecurrentPolicy):
     def __post_init__(self) -> None:
         cells = tuple((frozen(weight), frozen(bias)) for weight, bias in self.cells)
         object.__setattr__(self, "cells", cells)
-        size, width = self.rest.n_inputs, None
-        for weight, bias in cells:
-            n_in = len(weight) - size
-            if bias.shape != (4 * size,) or weight.shape[1:] != bias.shape or n_in < 1:
+        if not cells:
+            raise UsageError("an LSTM needs at least one layer")
+        size = self.rest.n_inputs
+        for i, (weight, bias) in enumerate(cells):
+            n_in = size if i else len(weight) - size
+            if n_in < 1 or weight.shape != (n_in + size, 4 * size) or bias.shape != (4 * size,):
                 raise UsageError(
                     f"an LSTM of {size} values needs weights of shape (in + {size}, {4 * size}) "
                     f"and biases of shape ({4 * size},), not {weight.shape} and {bias.shape}"
                 )
-            if width not in (None, n_in):
-                raise UsageError(f"a layer of an LSTM expects {n_in} inputs, but gets {width}")
             if not (np.isfinite(weight).all() and np.isfinite(bias).all()):
                 raise UsageError("its LSTM holds NaN or infinite weights: the training diverged")
-            width = size
-        if not cells:
-            raise UsageError("an LSTM needs at least one layer")
         if self.features is not None and self.features.n_outputs != self._width:
             raise UsageError("its features do not fit the LSTM after them")
         if self.normaliser is not None:

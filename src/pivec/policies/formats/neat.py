@@ -36,8 +36,7 @@ Double = NDArray[np.float64]
 MAX_TERMS = 1 << 20
 FORMAT, VERSION = "pivec-neat", 1
 KEYS = frozenset({"format", "version", "inputs", "outputs", "nodes", "connections"})
-MAX_NODES = 100_000
-MAX_CONNECTIONS = 500_000
+MAX_PARTS = 500_000  # nodes or connections
 MODULES = ("neat", "collections", "copyreg")
 SUFFIXES = r"\.(cfg|ini|config|txt)"
 ATTRIBUTES = ("bias", "response", "activation", "aggregation")
@@ -279,11 +278,14 @@ def _policy(
     known: frozenset[str] = frozenset(),
 ) -> tuple[OutputPolicy, dict[str, Any]]:
     """Make the policy of a genome's plain lists, as `save_genome` writes them."""
-    inputs, outputs = _keys(content, "inputs"), _keys(content, "outputs")
-    if set(inputs) & set(outputs):
-        raise UsageError("the keys of inputs and outputs overlap")
-    nodes = [_node(entry) for entry in _listed(content, "nodes", MAX_NODES)]
-    links = [_connection(entry) for entry in _listed(content, "connections", MAX_CONNECTIONS)]
+    inputs, outputs = (_listed(content, key) for key in ("inputs", "outputs"))
+    keys = [*inputs, *outputs]
+    if not inputs or not outputs or not all(type(n) is int for n in keys):
+        raise UsageError("inputs and outputs must be whole numbers")
+    if len(set(keys)) < len(keys):
+        raise UsageError("the keys of inputs and outputs must be different")
+    nodes = [_node(entry) for entry in _listed(content, "nodes")]
+    links = [_connection(entry) for entry in _listed(content, "connections")]
     return described_outputs(
         make_graph(inputs, outputs, nodes, links),
         description,
@@ -294,17 +296,10 @@ def _policy(
     )
 
 
-def _listed(content: Mapping[str, Any], key: str, most: int) -> list[Any]:
+def _listed(content: Mapping[str, Any], key: str) -> list[Any]:
     value = content.get(key)
-    if not isinstance(value, list) or len(value) > most:
-        raise UsageError(f"{key} must be a list of at most {most}")
-    return value
-
-
-def _keys(content: Mapping[str, Any], key: str) -> list[int]:
-    value = _listed(content, key, MAX_NODES)
-    if not value or not all(type(n) is int for n in value) or len(set(value)) < len(value):
-        raise UsageError(f"{key} must be different whole numbers")
+    if not isinstance(value, list) or len(value) > MAX_PARTS:
+        raise UsageError(f"{key} must be a list of at most {MAX_PARTS}")
     return value
 
 

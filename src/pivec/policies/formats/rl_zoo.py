@@ -101,32 +101,32 @@ def _zoo_folder(files: CheckpointFiles) -> str:
 def _read_run(folder: str, config: bytes | None, command: bytes | None) -> ZooRun:
     settings, given = read_yaml(config), read_yaml(command)
     environment = given.get("env", folder[:-1])
-    if not isinstance(environment, str) or not 0 < len(environment) <= 200:
-        raise UsageError("env is not the name of an environment")
     # As in rl_zoo3.enjoy: those of the command replace those of the configuration.
     arguments = given.get("env_kwargs")
     arguments = settings.get("env_kwargs") if arguments is None else arguments
-    arguments = _literal(arguments) or {}
-    if not isinstance(arguments, dict) or not all(isinstance(key, str) for key in arguments):
-        raise UsageError("env_kwargs are not arguments by name")
     budget = iter(range(MAX_VALUES))
-    plain = {k: _plain(value, budget) for k, value in arguments.items() if k != "render_mode"}
+    arguments = _plain(_literal(arguments) or {}, budget)
     wrappers: list[str] = []
     for key in ("env_wrapper", "vec_env_wrapper"):
         listed = settings.get(key)
         entries = listed if isinstance(listed, list) else [listed] * (listed is not None)
         wrappers += [_wrapper(entry, budget) for entry in entries]
-    stack = settings.get("frame_stack") or 1
-    if type(stack) is not int or not 0 < stack <= MAX_STACK:
-        raise UsageError("frame_stack is not a number of observations")
-    imports = given.get("gym_packages") or []
-    if not isinstance(imports, list) or not all(isinstance(part, str) for part in imports):
-        raise UsageError("gym_packages is not a list of modules")
+    stack, imports = settings.get("frame_stack") or 1, given.get("gym_packages") or []
+    known = {
+        "env": isinstance(environment, str) and 0 < len(environment) <= 200,
+        "env_kwargs": isinstance(arguments, dict),
+        "frame_stack": type(stack) is int and 0 < stack <= MAX_STACK,
+        "gym_packages": isinstance(imports, list) and all(isinstance(x, str) for x in imports),
+    }
+    if not all(known.values()):
+        raise UsageError(f"{next(key for key in known if not known[key])} has an invalid value")
+    arguments.pop("render_mode", None)
     normalises = _literal(settings.get("normalize", False))
     if isinstance(normalises, dict):
         normalises = normalises.get("norm_obs", True)
     normalised = None if config is None else bool(normalises)
-    return ZooRun(folder, environment, plain, tuple(wrappers), stack, tuple(imports), normalised)
+    own = tuple(wrappers), stack, tuple(imports), normalised
+    return ZooRun(folder, environment, arguments, *own)
 
 
 class _PlainLoader(yaml.SafeLoader):  # type: ignore[misc]

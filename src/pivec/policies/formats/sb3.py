@@ -399,13 +399,12 @@ def _squashed_actor(tensors: Tensors, settings: SB3Settings) -> NetworkPolicy:
     """SAC and TQC: means and standard deviations depend on the state; actions are squashed."""
     last, state_std = None, None
     if "actor.log_std" in tensors:  # gSDE: a matrix of standard deviations instead of a layer
-        limit = settings.argument("clip_mean", 2.0)
-        if isinstance(limit, bool) or not isinstance(limit, int | float) or not np.isfinite(limit):
-            raise BadPolicyFile(f"clip_mean must be a number, but is {str(limit)[:40]}")
+        limit = float(settings.argument("clip_mean", 2.0))
         last = linear(tensors, "actor.mu.0" if limit > 0 else "actor.mu")
         state_std = _state_std(tensors["actor.log_std"], last, settings)
-        mean_limit = float(limit) if limit > 0 else np.inf
-        options = Options(squash=True, deviations="plain", mean_limit=mean_limit)
+        options = Options(
+            squash=True, deviations="plain", mean_limit=limit if limit > 0 else np.inf
+        )
     else:
         last = side_by_side(tensors, "actor.mu", "actor.log_std")
         options = Options(squash=True)  # the default range of log_std is that of SAC and TQC
@@ -434,10 +433,8 @@ def _action_values(tensors: Tensors, settings: SB3Settings) -> NetworkPolicy:
             weight.reshape(len(weight), -1, actions).mean(axis=1, dtype=np.float64),
             bias.reshape(-1, actions).mean(axis=0, dtype=np.float64),
         )
-    epsilon = settings.values.get("exploration_rate", 0.0)
-    if isinstance(epsilon, bool) or not isinstance(epsilon, int | float) or not 0 <= epsilon <= 1:
-        raise BadPolicyFile(f"exploration_rate must be from 0 to 1, but is {str(epsilon)[:40]}")
-    activation, options = settings.activation("relu"), Options(epsilon=float(epsilon))
+    options = Options(epsilon=float(settings.values.get("exploration_rate", 0.0)))
+    activation = settings.activation("relu")
     return NetworkPolicy(tuple(layers), activation, "epsilon_greedy", options=options)
 
 

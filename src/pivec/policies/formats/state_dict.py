@@ -123,86 +123,63 @@ class Layout:
 
 
 RESCALED, SQUASHED = Options(squash="clip"), Options(squash=True)
-ACTOR, TRUNK = "a2c_network", ("actor.preprocess.model.model",)
+FREE = Options(squash="clip", log_std_range=(-80.0, 80.0))  # rl_games does not clip it
+TANH = Options(squash=True, deviations="tanh", log_std_range=(-5.0, 2.0))  # CleanRL's SAC
 MEAN = "means are not bounded (unbounded=True, which the file does not tell)"
 PLAIN = "no function such as tanh is applied to the outputs"
-
-# The first one that fits is used.
-LAYOUTS = (
-    Layout("rl_games", "PPO", (f"{ACTOR}.actor_mlp", f"{ACTOR}.logits"), "categorical", "elu"),
-    Layout(
-        *("rl_games", "PPO", (f"{ACTOR}.actor_mlp", f"{ACTOR}.mu"), "gaussian", "elu"),
-        log_std=f"{ACTOR}.sigma",
-        options=RESCALED,
-        assumed=PLAIN,
-    ),
-    Layout(
-        *("rl_games", "PPO", (f"{ACTOR}.actor_mlp", f"{ACTOR}.mu"), "state_gaussian", "elu"),
-        spread=f"{ACTOR}.sigma",
-        options=Options(squash="clip", log_std_range=(-80.0, 80.0)),  # which it does not clip
-        assumed=PLAIN,
-    ),
-    Layout(
-        *("Tianshou", "PPO", (*TRUNK, "actor.mu.model"), "gaussian", "relu"),
-        log_std="actor.sigma_param",
-        options=RESCALED,
-        assumed=MEAN,
-    ),
-    Layout(
-        *("Tianshou", "SAC", (*TRUNK, "actor.mu.model"), "state_gaussian", "relu"),
-        spread="actor.sigma.model",
-        options=SQUASHED,
-        also=("critic2",),
-        assumed=MEAN,
-    ),
-    Layout(
-        *("Tianshou", "PPO", (*TRUNK, "actor.mu.model"), "state_gaussian", "relu"),
-        spread="actor.sigma.model",
-        options=RESCALED,
-        assumed=MEAN,
-    ),
-    Layout(
-        *("Tianshou", "DDPG or TD3", (*TRUNK, "actor.last.model"), "deterministic", "relu"),
-        options=SQUASHED,
-        also=("actor_old.",),
-        assumed="max_action is taken as 1, which the file does not tell",
-    ),
-    Layout("Tianshou", "PPO", (*TRUNK, "actor.last.model"), "categorical", "relu"),
-    Layout("Tianshou", "DQN", ("model.model.model", "model.Q.model"), "epsilon_greedy", "relu"),
-    Layout("Tianshou", "DQN", ("model.model.model",), "epsilon_greedy", "relu"),
-    Layout("rsl_rl", "PPO", ("mlp",), "gaussian", "elu", std="distribution.std_param"),
-    Layout("rsl_rl", "PPO", ("mlp",), "gaussian", "elu", log_std="distribution.log_std_param"),
-    Layout("rsl_rl", "PPO", ("actor",), "gaussian", "elu", std="std"),
-    Layout("rsl_rl", "PPO", ("actor",), "gaussian", "elu", log_std="log_std"),
-    *(
-        Layout("skrl", *rest, assumed=PLAIN, **more)
-        for layers in (
-            ("net_container", "policy_layer"),
-            ("net", "mean_layer"),
-            ("net_container",),
-            ("net",),
-        )
-        for rest, more in (
-            (("PPO", layers, "gaussian", "elu"), {"log_std": "log_std_parameter"}),
-            (("DDPG or TD3", layers, "deterministic", "elu"), {"also": ("target_policy.",)}),
-            (("DQN", layers, "epsilon_greedy", "elu"), {"also": ("target_q_network.",)}),
-            (("PPO", layers, "categorical", "elu"), {}),
-        )
-    ),
-    Layout("CleanRL", "PPO", ("actor_mean",), "gaussian", "tanh", log_std="actor_logstd"),
-    Layout(
-        *("CleanRL", "DDPG or TD3", ("fc1", "fc2", "fc_mu"), "deterministic", "relu"),
-        options=SQUASHED,
-    ),
-    Layout(
-        *("CleanRL", "SAC", ("fc1", "fc2", "fc_mean"), "state_gaussian", "relu"),
-        spread="fc_logstd",
-        # log_std = tanh(x) rescaled from [-1, 1] to [-5, 2].
-        options=Options(squash=True, deviations="tanh", log_std_range=(-5.0, 2.0)),
-    ),
-    Layout("CleanRL", "PPO", ("actor",), "categorical", "tanh", never=("actor.weight",)),
-    Layout("CleanRL", "DQN", ("network",), "epsilon_greedy", "relu", never=("actor",)),
+MAX_ACTION = "max_action is taken as 1, which the file does not tell"
+RL_GAMES_ACTOR, TIANSHOU_ACTOR = "a2c_network.actor_mlp", "actor.preprocess.model.model"
+MU, SIGMA = "a2c_network.mu", "a2c_network.sigma"
+TIANSHOU_MEAN, TIANSHOU_LAST = (
+    (TIANSHOU_ACTOR, "actor.mu.model"),
+    (TIANSHOU_ACTOR, "actor.last.model"),
 )
+SPREAD = "actor.sigma.model"
+
+# Library, algorithm, layers, head, activation, and settings; the first one that fits is used.
+ROWS: tuple[tuple[str, str, tuple[str, ...], str, str, dict[str, Any]], ...] = (
+    ("rl_games", "PPO", (RL_GAMES_ACTOR, "a2c_network.logits"), "categorical", "elu", {}),
+    ("rl_games", "PPO", (RL_GAMES_ACTOR, MU), "gaussian", "elu",
+     {"log_std": SIGMA, "options": RESCALED, "assumed": PLAIN}),
+    ("rl_games", "PPO", (RL_GAMES_ACTOR, MU), "state_gaussian", "elu",
+     {"spread": SIGMA, "options": FREE, "assumed": PLAIN}),
+    ("Tianshou", "PPO", TIANSHOU_MEAN, "gaussian", "relu",
+     {"log_std": "actor.sigma_param", "options": RESCALED, "assumed": MEAN}),
+    ("Tianshou", "SAC", TIANSHOU_MEAN, "state_gaussian", "relu",
+     {"spread": SPREAD, "options": SQUASHED, "also": ("critic2",), "assumed": MEAN}),
+    ("Tianshou", "PPO", TIANSHOU_MEAN, "state_gaussian", "relu",
+     {"spread": SPREAD, "options": RESCALED, "assumed": MEAN}),
+    ("Tianshou", "DDPG or TD3", TIANSHOU_LAST, "deterministic", "relu",
+     {"options": SQUASHED, "also": ("actor_old.",), "assumed": MAX_ACTION}),
+    ("Tianshou", "PPO", TIANSHOU_LAST, "categorical", "relu", {}),
+    ("Tianshou", "DQN", ("model.model.model", "model.Q.model"), "epsilon_greedy", "relu", {}),
+    ("Tianshou", "DQN", ("model.model.model",), "epsilon_greedy", "relu", {}),
+    ("rsl_rl", "PPO", ("mlp",), "gaussian", "elu", {"std": "distribution.std_param"}),
+    ("rsl_rl", "PPO", ("mlp",), "gaussian", "elu", {"log_std": "distribution.log_std_param"}),
+    ("rsl_rl", "PPO", ("actor",), "gaussian", "elu", {"std": "std"}),
+    ("rsl_rl", "PPO", ("actor",), "gaussian", "elu", {"log_std": "log_std"}),
+    *(
+        ("skrl", algorithm, layers, head, "elu", {"assumed": PLAIN, **more})
+        for layers in (
+            *(("net_container", "policy_layer"), ("net", "mean_layer")),
+            *(("net_container",), ("net",)),
+        )
+        for algorithm, head, more in (
+            ("PPO", "gaussian", {"log_std": "log_std_parameter"}),
+            ("DDPG or TD3", "deterministic", {"also": ("target_policy.",)}),
+            ("DQN", "epsilon_greedy", {"also": ("target_q_network.",)}),
+            ("PPO", "categorical", {}),
+        )
+    ),
+    ("CleanRL", "PPO", ("actor_mean",), "gaussian", "tanh", {"log_std": "actor_logstd"}),
+    ("CleanRL", "DDPG or TD3", ("fc1", "fc2", "fc_mu"), "deterministic", "relu",
+     {"options": SQUASHED}),
+    ("CleanRL", "SAC", ("fc1", "fc2", "fc_mean"), "state_gaussian", "relu",
+     {"spread": "fc_logstd", "options": TANH}),
+    ("CleanRL", "PPO", ("actor",), "categorical", "tanh", {"never": ("actor.weight",)}),
+    ("CleanRL", "DQN", ("network",), "epsilon_greedy", "relu", {"never": ("actor",)}),
+)  # fmt: skip
+LAYOUTS = [Layout(*row[:5], **row[5]) for row in ROWS]
 
 # CleanRL's scripts for Atari: convolutions, the linear layer after them, the last layer, its head.
 ATARI = (
