@@ -48,7 +48,7 @@ def test_the_random_policy_is_uniform_over_discrete_actions(behaviours):
 
 def test_policies_that_cannot_be_compared_are_named(behaviours):
     mixed = with_policies(behaviours, [network(0.0)] * 5 + [network(0.0, head="gaussian")])
-    with pytest.raises(UsageError, match=r"'run_1/200' are gaussian of 2, and .* discrete of 2"):
+    with pytest.raises(UsageError, match=r"'run_1/200'.*gaussian.*discrete"):
         Actions().fit(mixed).describe(mixed)
 
     class Silent:
@@ -59,9 +59,9 @@ def test_policies_that_cannot_be_compared_are_named(behaviours):
     with pytest.raises(UsageError, match=r"'run_\d/\d+' is a Silent"):
         Actions().fit(silent)
     wide = with_policies(behaviours, [network(0.0, inputs=7)] * 6)
-    with pytest.raises(UsageError, match="expects 7 values and a state has 3"):
+    with pytest.raises(UsageError, match=r"7 .*3"):
         Actions().fit(wide)
-    with pytest.raises(UsageError, match="n_probes must be a whole number of at least 1"):
+    with pytest.raises(UsageError, match="n_probes"):
         Actions(n_probes=0).fit(behaviours)
 
 

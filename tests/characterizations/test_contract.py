@@ -352,9 +352,9 @@ def test_mistakes_are_named(method, walks):
     with pytest.raises(UsageError, match="not fitted"):
         method.describe(walks)
     method.fit(walks)
-    with pytest.raises(BadData, match=r"3 features, but these have 1"):
+    with pytest.raises(BadData, match=r"3 .*1"):
         method.describe(make_behaviours([0.0], features=1))
-    with pytest.raises(UsageError, match="expected VisitedStates or Descriptions"):
+    with pytest.raises(UsageError, match="VisitedStates"):
         method.distances(np.zeros((2, 2)))
 
 

@@ -56,7 +56,7 @@ def test_forty_dimensions_are_as_good_as_two(rng):
 
 
 def test_mistakes_are_named(walks):
-    with pytest.raises(UsageError, match="bins must be a whole number of at least 2"):
+    with pytest.raises(UsageError, match="bins"):
         Discretization(bins=1).fit(walks)
-    with pytest.raises(UsageError, match="margin must be a number above 0"):
+    with pytest.raises(UsageError, match="margin"):
         Discretization(margin=0.0).fit(walks)

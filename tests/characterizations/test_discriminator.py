@@ -259,7 +259,7 @@ def test_groups_are_bounded_by_memory():
 
 def test_without_torch_the_extra_is_named(walks, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
-    with pytest.raises(MissingExtra, match=r"discriminator characterization.*pivec\[torch\]"):
+    with pytest.raises(MissingExtra, match=r"discriminator.*pivec\[torch\]"):
         Discriminator().fit(walks)
 
 

@@ -168,8 +168,8 @@ def test_same_seed_same_numbers_and_global_state_left_alone(walks):
 
 
 def test_mistakes_are_named(walks, monkeypatch):
-    with pytest.raises(UsageError, match="n_latent must be a whole number of at least 1"):
+    with pytest.raises(UsageError, match="n_latent"):
         PolicyEncoder(n_latent=0).fit(walks)
     monkeypatch.setitem(sys.modules, "torch", None)
-    with pytest.raises(MissingExtra, match=r"encoder characterization.*pivec\[torch\]"):
+    with pytest.raises(MissingExtra, match=r"encoder.*pivec\[torch\]"):
         PolicyEncoder().fit(walks)

@@ -251,9 +251,9 @@ def test_single_episodes_and_copies_have_a_defined_answer(name):
 def test_what_cannot_be_explained_says_so():
     data = VisitedStates.from_arrays(walks(9))
     method = fitted("supervector", data)
-    with pytest.raises(UsageError, match="one policy on each side, but got 3 and 1"):
+    with pytest.raises(UsageError, match="3 and 1"):
         method.decompose(data, data[0])
-    with pytest.raises(UsageError, match="expected VisitedStates or Descriptions, but got str"):
+    with pytest.raises(UsageError, match="str"):
         method.decompose(data[0], "other")
     described = [method.describe(data[i], influences=True) for i in (0, 1)]
     with pytest.raises(UsageError, match="supervector"):

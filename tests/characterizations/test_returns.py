@@ -20,8 +20,8 @@ def test_absolute_difference_of_means():
 
 
 def test_unknown_returns_are_named():
-    with pytest.raises(UsageError, match="returns needs the return of every episode"):
+    with pytest.raises(UsageError, match="returns="):
         Returns().fit(VisitedStates.from_arrays(WALKS))
     partly = VisitedStates.from_arrays(WALKS, returns=[[1.0, 4.0], [np.nan]])
-    with pytest.raises(UsageError, match="those of 'policy-1' are not known"):
+    with pytest.raises(UsageError, match="'policy-1'"):
         Returns().fit(partly)

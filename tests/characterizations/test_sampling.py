@@ -153,7 +153,7 @@ def test_one_episode_does_not_tell(method, data):
     has_noise(method)
     few = behaving([0.0, 1.0], episodes=1)
     both = _joined(data[:2], few)
-    with pytest.warns(PivecWarning, match=r"'one \d' and 1 more have a single episode"):
+    with pytest.warns(PivecWarning, match=r"'one \d'.*single"):
         sure = method.intervals(both)
     assert np.isnan(sure.high[2:, :2]).all()
     assert np.isfinite(sure.high[:2, :2]).all()
@@ -249,10 +249,10 @@ def test_the_test_is_fair_to_equal_policies(method):
 
 
 def test_mismatched_features_and_unknown_returns_are_refused(method, data):
-    with pytest.raises(BadData, match=r"3 features, but these have 1"):
+    with pytest.raises(BadData, match=r"3 .*1"):
         method.intervals(behaving([0.0, 1.0], features=1))
     if "returns" in method.traits.needs:
-        with pytest.raises(UsageError, match="needs the return of every episode"):
+        with pytest.raises(UsageError, match="returns="):
             method.intervals(behaving([0.0, 1.0], returns=[[np.nan] * 6] * 2))
 
 

@@ -58,7 +58,7 @@ def test_work_in_parts_gives_the_same(walks, monkeypatch):
 def test_descriptions_of_another_p_are_refused(walks):
     one, two = (SlicedWasserstein(4, p=p).fit(walks) for p in (1, 2))
     assert one.describe(walks).points is None
-    with pytest.raises(UsageError, match="no points: they were made with other arguments"):
+    with pytest.raises(UsageError, match="points"):
         two.distances(one.describe(walks))
 
 

@@ -89,10 +89,10 @@ def test_same_seed_same_numbers_and_global_state_left_alone(rng):
 
 
 def test_mistakes_are_named(rng, walks, monkeypatch):
-    with pytest.raises(UsageError, match=r"state-actions needs the actions .*--actions"):
+    with pytest.raises(UsageError, match="--actions"):
         StateActions().fit(walks)
     data = make_data(rng, (1.0, -1.0))
-    with pytest.raises(UsageError, match="set_size must be a whole number of at least 1"):
+    with pytest.raises(UsageError, match="set_size"):
         StateActions(set_size=0).fit(data)
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(MissingExtra, match=r"state-actions .*pivec\[torch\]"):

@@ -82,10 +82,10 @@ def test_episodes_of_a_single_state_have_no_pairs(rng):
 
 
 def test_mistakes_are_named(rng, walks):
-    with pytest.raises(UsageError, match=r"trajectory-encoder needs the actions .*--actions"):
+    with pytest.raises(UsageError, match="--actions"):
         TrajectoryEncoder().fit(walks)
     data = make_data(rng, (0.1, 0.9))
-    with pytest.raises(UsageError, match="max_episodes must be a whole number of at least 1"):
+    with pytest.raises(UsageError, match="max_episodes"):
         TrajectoryEncoder(max_episodes=0).fit(data)
     method = TrajectoryEncoder(**SMALL).fit(data)
     with pytest.raises(BadData, match="actions of"):

@@ -42,7 +42,7 @@ def test_actions_that_are_numbers_stay_as_they_are():
 
 def test_actions_not_known_in_the_fit_are_refused(data):
     view = View.of_data(data[1], "state-actions")
-    with pytest.raises(BadData, match="from 0 to 2, but those of the fit from 0 to 1"):
+    with pytest.raises(BadData, match=r"0 to 2.*0 to 1"):
         view.rows(data, 0)
     numbers = VisitedStates.from_arrays([[np.zeros((2, 1))]], actions=[[np.array([[0.5]])]])
     with pytest.raises(BadData, match="continuous"):
@@ -55,12 +55,12 @@ def test_an_episode_of_one_state_has_no_transition():
     data = VisitedStates.from_arrays([[np.zeros((1, 2)), np.ones((2, 2))], [np.zeros((1, 2))]])
     view = View.of_data(data, "transitions")
     assert view.rows(data, 0).tolist() == [[1, 1, 1, 1]]
-    with pytest.raises(BadData, match=r"'policy-1' has no transitions: .* single state"):
+    with pytest.raises(BadData, match=r"'policy-1'.*transitions"):
         view.rows(data, 1)
 
 
 def test_unknown_views_are_named(data):
-    with pytest.raises(UsageError, match="'state-actions' or 'transitions', but is 'all'"):
+    with pytest.raises(UsageError, match="'all'"):
         MMD(of="all").fit(data)
 
 

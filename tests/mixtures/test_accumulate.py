@@ -231,9 +231,9 @@ def test_a_value_that_is_not_finite_is_named(engine, bad):
 
 def test_states_of_another_shape_or_type_are_refused():
     mixture = random_mixture(clusters(100, 3), 2)
-    with pytest.raises(BadData, match=r"shape \(n, 3\), but have shape \(5, 4\)"):
+    with pytest.raises(BadData, match=r"\(n, 3\).*\(5, 4\)"):
         accumulate(np.zeros((5, 4)), mixture)
-    with pytest.raises(BadData, match="float32 or float64, but are int64"):
+    with pytest.raises(BadData, match="int64"):
         accumulate(np.zeros((5, 3), dtype=np.int64), mixture)
 
 
@@ -241,7 +241,7 @@ def test_kernels_have_names():
     assert kernel() is kernel("cpu") is kernel("numba") is numba_kernel
     assert kernel("numpy") is numpy_kernel
     assert kernel("torch-cpu").device.type == "cpu"
-    with pytest.raises(UsageError, match=r"device must be one of .*, but is 'tpu'"):
+    with pytest.raises(UsageError, match="'tpu'"):
         kernel("tpu")
 
 

@@ -117,7 +117,7 @@ def test_components_that_were_never_visited_have_no_offset():
     mixture = random_mixture(clusters(100, 2), 3)
     offsets = map_offsets(np.zeros((1, 3)), np.zeros((1, 3, 2)), mixture)
     np.testing.assert_array_equal(offsets, 0)
-    with pytest.raises(UsageError, match="relevance factor must be positive"):
+    with pytest.raises(UsageError, match="relevance"):
         map_offsets(np.zeros((1, 3)), np.zeros((1, 3, 2)), mixture, relevance=0)
 
 
@@ -146,5 +146,5 @@ def test_starts_that_do_not_cut_the_rows_are_refused(starts, squares):
 
 def test_states_with_other_features_are_refused():
     states = clusters(100, 2)
-    with pytest.raises(BadData, match="must have 2 features, but have 3"):
+    with pytest.raises(BadData, match=r"2 .*3"):
         policy_statistics(np.zeros((9, 3)), [0, 9], random_mixture(states, 2))

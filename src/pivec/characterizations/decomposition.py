@@ -31,7 +31,6 @@ from pivec.statistics import Parts, parts_of
 from pivec.text import told_apart
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from pivec.characterizations.base import Characterization, Side
@@ -372,8 +371,8 @@ def share_ends(
 
 
 _LEADING = 10  # regions that are drawn
-_ROW, _LABEL, _PANEL = 0.42, 4.4, 3.2
-_KINDS = dict(zip(("how often", "where", "how wide"), GROUP_PALETTE[2:], strict=False))
+_ROW, _LABEL, _PANEL = 0.42, 4.4, 3.2  # inches
+_KINDS = dict(zip((OFTEN, WHERE, WIDE), GROUP_PALETTE[2:], strict=False))
 
 
 def decomposition_figure(decomposition: Decomposition, headline: str = "") -> Figure:
@@ -381,23 +380,36 @@ def decomposition_figure(decomposition: Decomposition, headline: str = "") -> Fi
     from matplotlib.patches import Patch
 
     order = decomposition.order[:_LEADING]
-    height = 1.75 + _ROW * len(order)
-    figure = new_figure(_LABEL + 2 * _PANEL + 0.9, height)
+    lines, height = np.arange(len(order)), _ROW * len(order)
+    figure = new_figure(_LABEL + 2 * _PANEL + 0.9, 1.75 + height)
     a, b = told_apart(decomposition.labels, 40)
     add_heading(figure, f"What differs between {a} and {b}", headline or decomposition.headline())
-    kinds = [kind for kind in _KINDS if kind in decomposition.kinds]
-    colours = [*(_KINDS[kind] for kind in kinds), GROUP_PALETTE[0], GROUP_PALETTE[1]]
-    names = [*kinds, f"time of {a}", f"time of {b}"]
-    add_key(
-        figure,
-        [Patch(color=c, label=literal(n)) for c, n in zip(colours, names, strict=True)],
-    )
-    size = (_PANEL, _ROW * len(order))
-    parts = axes_at(figure, _LABEL, 0.35, *size)
-    times = axes_at(figure, _LABEL + _PANEL + 0.45, 0.35, *size)
-    _draw_parts(parts, decomposition, order, kinds)
-    _draw_times(times, decomposition, order)
+    colours = {kind: colour for kind, colour in _KINDS.items() if kind in decomposition.kinds}
+    key = colours | {f"time of {a}": GROUP_PALETTE[0], f"time of {b}": GROUP_PALETTE[1]}
+    add_key(figure, [Patch(color=colour, label=literal(name)) for name, colour in key.items()])
+    parts = axes_at(figure, _LABEL, 0.35, _PANEL, height)
+    times = axes_at(figure, _LABEL + _PANEL + 0.45, 0.35, _PANEL, height)
+
+    scale, left = 100.0 / (decomposition.distance or 1.0), np.zeros(len(order))
+    regions = decomposition.regions
+    pale = np.where(regions.noise[order], 0.35, 1.0)
+    for kind, colour in colours.items():
+        width = scale * decomposition.kinds[kind].measured[order]
+        parts.barh(lines, width, 0.62, left=left, color=[(colour, alpha) for alpha in pale])
+        left += width
+    parts.hlines(lines, scale * regions.low[order], scale * regions.high[order], INK, linewidth=1)
+    add_panel_title(parts, "Share of the distance, %", "pale: may be chance")
+    for side, (colour, offset) in enumerate(zip(GROUP_PALETTE[:2], (-0.14, 0.14), strict=True)):
+        ends = (
+            100.0 * end[side, order] for end in (decomposition.share_low, decomposition.share_high)
+        )
+        times.hlines(lines + offset, *ends, colour, linewidth=1.6)
+        share = 100.0 * decomposition.share[side, order]
+        times.plot(share, lines + offset, "o", color=colour, markersize=5)
+    level = f"{100 * decomposition.level:g} % intervals"
+    add_panel_title(times, "Time spent there, %", level)
     for axes in (parts, times):
+        axes.set_xlim(left=0.0)
         axes.set_ylim(len(order) - 0.5, -0.5)
         axes.tick_params(length=2.5, width=0.6, labelsize=9, color=MUTED, labelcolor=INK)
         axes.grid(axis="x", color=HAIRLINE, linewidth=0.6)
@@ -406,45 +418,5 @@ def decomposition_figure(decomposition: Decomposition, headline: str = "") -> Fi
             spine.set_visible(name == "left")
             spine.set_color(HAIRLINE)
     times.set_yticks([])
-    parts.set_yticks(
-        range(len(order)), [literal(decomposition.words[r], 58) for r in order], fontsize=9
-    )
+    parts.set_yticks(lines, [literal(decomposition.words[r], 58) for r in order], fontsize=9)
     return figure
-
-
-def _draw_parts(
-    axes: Axes, decomposition: Decomposition, order: np.ndarray, kinds: list[str]
-) -> None:
-    """Stack the kinds of each region's part, in per cent of the distance; noise is pale."""
-    scale = 100.0 / (decomposition.distance or 1.0)
-    for line, r in enumerate(order):
-        left = 0.0
-        pale = 0.35 if decomposition.regions.noise[r] else 1.0
-        for kind in kinds:
-            width = scale * float(decomposition.kinds[kind].measured[r])
-            axes.barh(line, width, 0.62, left=left, color=_KINDS[kind], alpha=pale)
-            left += width
-        ends = [
-            scale * float(x[r]) for x in (decomposition.regions.low, decomposition.regions.high)
-        ]
-        if np.isfinite(ends).all():
-            axes.plot(ends, [line, line], color=INK, linewidth=1.0)
-    axes.set_xlim(left=0.0)
-    add_panel_title(axes, "Share of the distance, %", "pale: may be chance")
-
-
-def _draw_times(axes: Axes, decomposition: Decomposition, order: np.ndarray) -> None:
-    """Draw the share of time of both policies with its interval."""
-    for side, (colour, offset) in enumerate(zip(GROUP_PALETTE[:2], (-0.14, 0.14), strict=True)):
-        for line, r in enumerate(order):
-            ends = 100.0 * np.array(
-                [decomposition.share_low[side, r], decomposition.share_high[side, r]]
-            )
-            if np.isfinite(ends).all():
-                axes.plot(ends, [line + offset] * 2, color=colour, linewidth=1.6)
-            value = 100.0 * decomposition.share[side, r]
-            axes.plot(value, line + offset, "o", color=colour, markersize=5)
-    axes.set_xlim(left=0.0)
-    add_panel_title(
-        axes, "Time spent there, %", f"with intervals of {100 * decomposition.level:g} %"
-    )
