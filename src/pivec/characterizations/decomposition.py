@@ -397,7 +397,8 @@ def decomposition_figure(decomposition: Decomposition, headline: str = "") -> Fi
         width = scale * decomposition.kinds[kind].measured[order]
         parts.barh(lines, width, 0.62, left=left, color=[(colour, alpha) for alpha in pale])
         left += width
-    parts.hlines(lines, scale * regions.low[order], scale * regions.high[order], INK, linewidth=1)
+    low, high = scale * regions.low[order], scale * regions.high[order]
+    parts.hlines(lines, low, high, colors=INK, linewidth=1.0)
     add_panel_title(parts, "Share of the distance, %", "pale: may be chance")
     for side, (colour, offset) in enumerate(zip(GROUP_PALETTE[:2], (-0.14, 0.14), strict=True)):
         ends = (
