@@ -401,11 +401,11 @@ def decomposition_figure(decomposition: Decomposition, headline: str = "") -> Fi
     parts.hlines(lines, low, high, colors=INK, linewidth=1.0)
     add_panel_title(parts, "Share of the distance, %", "pale: may be chance")
     for side, (colour, offset) in enumerate(zip(GROUP_PALETTE[:2], (-0.14, 0.14), strict=True)):
-        ends = (
-            100.0 * end[side, order] for end in (decomposition.share_low, decomposition.share_high)
+        low, share, high = (
+            100.0 * values[side, order]
+            for values in (decomposition.share_low, decomposition.share, decomposition.share_high)
         )
-        times.hlines(lines + offset, *ends, colour, linewidth=1.6)
-        share = 100.0 * decomposition.share[side, order]
+        times.hlines(lines + offset, low, high, colors=colour, linewidth=1.6)
         times.plot(share, lines + offset, "o", color=colour, markersize=5)
     level = f"{100 * decomposition.level:g} % intervals"
     add_panel_title(times, "Time spent there, %", level)
