@@ -114,8 +114,6 @@ def test_requests_that_make_no_sense(tmp_path):
         train(Switches, "cmaes", tmp_path)
     with pytest.raises(UsageError, match="at least 4"):
         train("CartPole-v1", "cmaes", tmp_path, settings={"population": 3})
-    with pytest.raises(UsageError, match="another process"):
-        train(lambda: Follow(), "cmaes", tmp_path)
 
 
 def test_a_missing_package_is_named(tmp_path, monkeypatch):
