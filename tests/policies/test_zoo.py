@@ -244,7 +244,7 @@ def test_the_environment_is_taken_from_the_files(run, tmp_path):
     np.testing.assert_array_equal(told.states, given.states)
     other = collected(folder, "Pendulum-v1", env_kwargs={"g": 2.0})
     assert not np.array_equal(told.returns, other.returns), "what the user says comes first"
-    with pytest.raises(UsageError, match="no file of these policies tells"):
+    with pytest.raises(UsageError, match="pivec compare"):
         collect(None, "random", episodes=2)
 
 
