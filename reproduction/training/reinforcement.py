@@ -60,8 +60,8 @@ class LanesVecEnv(VecEnv):  # type: ignore[misc]  # the library has no types her
     def reset(self) -> NDArray[Any]:
         """Start an episode in every lane."""
         first = [self._next_seed(lane) for lane in range(self.num_envs)]
-        self._lanes.vacate(0)
-        self._lanes.take([0], np.array([first]))
+        self._lanes.release(0)
+        self._lanes.begin([0], np.array([first]))
         for lane, seed in enumerate(first):
             self._lanes.reset(lane, seed)
         self._rewards, self._lengths = np.zeros(self.num_envs), np.zeros(self.num_envs, np.int64)
