@@ -163,8 +163,7 @@ def _file(n: int) -> Any:
 
 def adaptation(n: int, n_states: int, n_features: int, times: int = 2) -> dict[str, Any]:
     """Seconds of the adaptation to policies of so many states each, and of the bare kernel."""
-    from pivec.mixtures import policy_statistics
-    from pivec.mixtures import accumulate
+    from pivec.mixtures import accumulate, policy_statistics
 
     part = mixture_data.clusters(min(n, 1_000_000), n_features)
     states = np.tile(part, (-(-n // len(part)), 1))[:n]

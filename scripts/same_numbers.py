@@ -76,8 +76,9 @@ def evaluated(folder: Path, policies: Path) -> dict[str, Any]:
     store = folder / "store"
     run("pivec", "collect", "Pendulum-v1", policies / "Pendulum-v1", "--episodes", 8, "--actions",
           "--keep-policies", "--out", store)  # fmt: skip
-    run("pivec", "evaluate", store, "--sizes", "4,2", "--repetitions", 2, "--out", folder / "evaluate",
-          "--methods", "supervector,gaussian,actions,returns,mmd,discretization")  # fmt: skip
+    run("pivec", "evaluate", store, "--sizes", "4,2", "--repetitions", 2, "--methods",
+        "supervector,gaussian,actions,returns,mmd,discretization",
+        "--out", folder / "evaluate")  # fmt: skip
     return flat(table(folder / "evaluate" / "evaluation.csv"), "evaluate")
 
 

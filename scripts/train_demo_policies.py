@@ -1,7 +1,7 @@
 """Trains the demo policies that ship with the package, and copies their checkpoints.
 
-The settings are those of `reproduction.training`; the steps that are kept lie closer together where a
-policy changes fast. Finished runs are skipped, and a killed script continues where it was.
+The settings are those of `reproduction.training`; checkpoints are closer together where a policy
+changes fast. Finished runs are skipped, and a killed script continues where it was.
 """
 
 from __future__ import annotations

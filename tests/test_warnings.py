@@ -34,7 +34,10 @@ def test_a_listener_hears_each_text_once_and_repetitions_are_counted():
         warn("a", 3)
         warn("b")
     assert [notice.text for notice in heard] == ["a", "b"]
-    assert notices.rows == [CollectedWarning("a", "PivecWarning", 3), CollectedWarning("b", "PivecWarning")]
+    assert notices.rows == [
+        CollectedWarning("a", "PivecWarning", 3),
+        CollectedWarning("b", "PivecWarning"),
+    ]
 
 
 def test_without_a_listener_warnings_go_on():
