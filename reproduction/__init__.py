@@ -8,10 +8,11 @@ supervectors, evaluations   descriptions of the policies of many runs; the paper
 runner       `reproduce`: run recipes, write figures, numbers and pages
 claims       the claims of the paper (claims.toml) judged by the numbers
 planning     `plan`: the steps of recipes with the time and disk to expect
-published    the paper's own numbers (published.toml) and tables of rows; notes/ is for readers
+published    the paper's own numbers (published.toml); notes/ is for readers
+tables       rows of numbers, and statistics of their columns
 
 A recipe is a `RECIPE` in its module: counts per scale, ``needs`` (what is trained, collected and
-computed), ``make`` (does it through the pipeline and returns numbers and figures) and ``tell``
+computed), ``make`` (does it through the pipeline and returns numbers and figures) and ``judge``
 (tables and findings from the numbers alone). Run ``python -m reproduction --help``.
 """
 

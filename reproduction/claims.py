@@ -17,8 +17,9 @@ from typing import Any
 
 from pivec.errors import BadData, UsageError
 from pivec.files import atomic_write
-from reproduction.published import markdown, short, toml
-from reproduction.recipes import Finding, Recipe, Told, recipe
+from reproduction.published import short, toml
+from reproduction.recipes import Account, Finding, Recipe, recipe
+from reproduction.tables import markdown
 
 NUMBERS, PAGE, CSV, INDEX = "numbers.json", "README.md", "numbers.csv", "index.md"
 _HOLDS = {True: "holds", False: "**does not**", None: "cannot be told"}
@@ -52,10 +53,10 @@ class Measured:
         return cls(made, scale, counts, content)
 
     @property
-    def account(self) -> Told:
+    def account(self) -> Account:
         """What the recipe says of them; a try of seconds proves nothing, if not made for it."""
-        account = self.recipe.tell(self.numbers, self.counts)
-        if self.scale == "smoke" and not self.recipe.tells_at_smoke:
+        account = self.recipe.judge(self.numbers, self.counts)
+        if self.scale == "smoke" and not self.recipe.judged_at_smoke:
             findings = [replace(finding, holds=None) for finding in account.findings]
             account = replace(account, findings=findings)
         return account
@@ -78,7 +79,7 @@ class Measured:
             PAGE: again.page(account, figures),
         }
 
-    def page(self, account: Told, figures: Sequence[str]) -> str:
+    def page(self, account: Account, figures: Sequence[str]) -> str:
         """Write the page: what the recipe shows, the figures, ours beside the paper's."""
         amounts = ", ".join(
             f"{field.name} {_shown(getattr(self.counts, field.name))}"

@@ -16,7 +16,7 @@ import numpy as np
 from pivec.characterizations import characterization
 from pivec.statistics import Evaluation
 from pivec.workflows.evaluate import evaluate
-from reproduction.pipeline import Collection, Workshop, digest_of
+from reproduction.pipeline import Collection, Pipeline, digest_of
 from reproduction.planning import expected_length, method_seconds
 from reproduction.recipes import Calculation, Need
 
@@ -71,44 +71,44 @@ SETS: dict[str, dict[str, Any]] = {
 }
 
 
-def policy_sets(shop: Workshop, counts: SetCounts, environment: str) -> list[Collection]:
+def policy_sets(pipeline: Pipeline, counts: SetCounts, environment: str) -> list[Collection]:
     """Return a collection for each set of policies."""
-    training = shop.training(environment, "ppo", counts.sets)
+    training = pipeline.training(environment, "ppo", counts.sets)
     return [
-        Collection((training,), counts.episodes, counts.policies, shop.seed, runs=(number,))
+        Collection((training,), counts.episodes, counts.policies, pipeline.seed, runs=(number,))
         for number in range(counts.sets)
     ]
 
 
-def evaluated(shop: Workshop, counts: SetCounts, methods: Mapping[str, Method]) -> Evaluation:
+def evaluated(pipeline: Pipeline, counts: SetCounts, methods: Mapping[str, Method]) -> Evaluation:
     """Evaluate characterizations, by their labels; finished units are kept in the cache."""
     stores = {}
     for environment in counts.environments:
-        for number, collection in enumerate(policy_sets(shop, counts, environment)):
-            shop.collect(collection)
-            stores[f"{environment} {number}"] = shop.store_folder(collection)
+        for number, collection in enumerate(policy_sets(pipeline, counts, environment)):
+            pipeline.collect(collection)
+            stores[f"{environment} {number}"] = pipeline.store_folder(collection)
     evaluation = evaluate(
         stores,
         methods,
         counts.sizes,
         counts.repetitions,
-        shop.seed,
-        shop.cache / "evaluation",
-        progress=shop.progress,
+        pipeline.seed,
+        pipeline.cache / "evaluation",
+        progress=pipeline.progress,
         isolate=False,  # a process each takes seconds
     )
     failed = {(method, store.rpartition(" ")[0]) for method, store, _ in evaluation.problems}
     for environment, label in product(counts.environments, methods):
         if (label, environment) not in failed:
-            shop.finish(_stage(shop, environment, methods[label], counts))
+            pipeline.finish(_stage(pipeline, environment, methods[label], counts))
     return evaluation
 
 
-def mean_returns(shop: Workshop, counts: SetCounts) -> dict[str, list[list[float]]]:
+def mean_returns(pipeline: Pipeline, counts: SetCounts) -> dict[str, list[list[float]]]:
     """Return the mean returns of the policies of each set, in the order of training."""
     result = {}
     for environment in counts.environments:
-        sets = [shop.collect(part) for part in policy_sets(shop, counts, environment)]
+        sets = [pipeline.collect(part) for part in policy_sets(pipeline, counts, environment)]
         result[environment] = [
             data.mean_returns[
                 np.argsort([info.step or 0 for info in data.policies], kind="stable")
@@ -119,33 +119,33 @@ def mean_returns(shop: Workshop, counts: SetCounts) -> dict[str, list[list[float
 
 
 def needs(
-    shop: Workshop, counts: SetCounts, methods: Mapping[str, Method], unit: str = ""
+    pipeline: Pipeline, counts: SetCounts, methods: Mapping[str, Method], unit: str = ""
 ) -> list[Need]:
     """List what is trained, collected and computed; ``unit`` is what labels of methods count."""
     result: list[Need] = []
     trajectories = counts.sets * counts.policies * counts.repetitions * sum(counts.sizes)
     for environment in counts.environments:
-        training = shop.training(environment, "ppo", counts.sets)
+        training = pipeline.training(environment, "ppo", counts.sets)
         states = trajectories * (expected_length(training) + 1) / 1e6
-        result += [training, *policy_sets(shop, counts, environment)]
+        result += [training, *policy_sets(pipeline, counts, environment)]
         result += [
             Calculation(
                 f"{label}{unit} in {environment}, millions of states",
                 states,
                 method_seconds(method[0], method[1].get("n_components", 64)),
-                done=shop.is_finished(stage),
+                done=pipeline.is_finished(stage),
                 key=stage,
             )
             for label, method in methods.items()
-            for stage in [_stage(shop, environment, method, counts)]
+            for stage in [_stage(pipeline, environment, method, counts)]
         ]
     return result
 
 
-def _stage(shop: Workshop, environment: str, method: Method, counts: SetCounts) -> str:
+def _stage(pipeline: Pipeline, environment: str, method: Method, counts: SetCounts) -> str:
     """Name the units of a method by all that decides them, as recipes share them."""
     name, parameters = method
-    sets = [collection.key for collection in policy_sets(shop, counts, environment)]
+    sets = [collection.key for collection in policy_sets(pipeline, counts, environment)]
     chosen = characterization(name, **parameters).parameters_json()
     return f"evaluated-{digest_of([sets, name, chosen, counts.sizes, counts.repetitions])}"
 

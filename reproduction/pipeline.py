@@ -1,4 +1,4 @@
-"""The workshop: stages that recipes share, each kept under the hash of all that decides it.
+"""Stages that recipes share, each kept under the hash of all that decides it.
 
 policies/   runs of training, one folder for each `Training`
 states/     a store for each `Collection`
@@ -151,7 +151,7 @@ SCALES = ("smoke", "small", "paper")  # how much of everything; scales.toml has 
 
 
 @dataclass(frozen=True)
-class Workshop:
+class Pipeline:
     """Trains, collects and computes, and keeps what it made in a folder."""
 
     cache: Path

@@ -16,7 +16,7 @@ import gymnasium
 
 from pivec.errors import PivecError
 from pivec.rollouts import Environment
-from reproduction.pipeline import Collection, Training, Workshop
+from reproduction.pipeline import Collection, Pipeline, Training
 from reproduction.published import toml
 from reproduction.recipes import Need
 from reproduction.runner import chosen_recipes, counts_of
@@ -53,13 +53,13 @@ def plan(
 
     Stages that several recipes share are listed once.
     """
-    shop = Workshop(Path(cache or Path(out) / "cache"), scale, seed=seed, backend=backend)
+    pipeline = Pipeline(Path(cache or Path(out) / "cache"), scale, seed=seed, backend=backend)
     needs = [
         (recipe.name, need)
         for recipe in chosen_recipes(names)
-        for need in recipe.needs(shop, counts_of(recipe, shop.scale, environments, runs))
+        for need in recipe.needs(pipeline, counts_of(recipe, pipeline.scale, environments, runs))
     ]
-    return [_step(item, shop) for item in _each_once(needs, shop)]
+    return [_step(item, pipeline) for item in _each_once(needs, pipeline)]
 
 
 class _Item(NamedTuple):
@@ -71,7 +71,7 @@ class _Item(NamedTuple):
     left: int = 0  # of these, not in the cache
 
 
-def _each_once(needs: Sequence[tuple[str, Need]], shop: Workshop) -> Iterator[_Item]:
+def _each_once(needs: Sequence[tuple[str, Need]], pipeline: Pipeline) -> Iterator[_Item]:
     """Leave out repeated needs, and of trainings the runs that were listed before."""
     known: set[str] = set()
     begun: dict[str, int] = {}
@@ -80,7 +80,7 @@ def _each_once(needs: Sequence[tuple[str, Need]], shop: Workshop) -> Iterator[_I
             first = begun.get(need.key, 0)
             if need.runs > first:
                 begun[need.key] = need.runs
-                left = need.runs - max(first, _n_trained(need, shop))
+                left = need.runs - max(first, _n_trained(need, pipeline))
                 yield _Item(recipe, need, need.runs - first, left)
             continue
         if need.key not in known:
@@ -88,18 +88,18 @@ def _each_once(needs: Sequence[tuple[str, Need]], shop: Workshop) -> Iterator[_I
         known |= {need.key} - {""}
 
 
-def _n_trained(training: Training, shop: Workshop) -> int:
+def _n_trained(training: Training, pipeline: Pipeline) -> int:
     """Count the finished runs, from the first on."""
     counts = range(training.runs, 0, -1)
-    return next((n for n in counts if shop.is_trained(replace(training, runs=n))), 0)
+    return next((n for n in counts if pipeline.is_trained(replace(training, runs=n))), 0)
 
 
-def _step(item: _Item, shop: Workshop) -> Step:
+def _step(item: _Item, pipeline: Pipeline) -> Step:
     recipe, need = item[:2]
     if isinstance(need, Training):
         return _training_step(item, need)
     if isinstance(need, Collection):
-        return _collection_step(recipe, need, shop)
+        return _collection_step(recipe, need, pipeline)
     if need.done:
         return Step(recipe, need.what, f"{need.amount:,.0f}")
     return Step(recipe, need.what, f"{need.amount:,.0f}", False, need.amount * need.seconds)
@@ -125,14 +125,14 @@ def _training_step(item: _Item, need: Training) -> Step:
     return Step(item.recipe, what, amount, False, seconds, n_policies(need) * runs * _POLICY_BYTES)
 
 
-def _collection_step(recipe: str, need: Collection, shop: Workshop) -> Step:
+def _collection_step(recipe: str, need: Collection, pipeline: Pipeline) -> Step:
     who = ", ".join(training.name for training in need.trainings)
     if need.runs is not None:
         who += " run " + ", ".join(map(str, need.runs))
     what = f"collect {who} in {need.environment}"
     policies = sum(_n_collected(need, training) for training in need.trainings)
     amount = f"{policies:,} policies, {need.episodes} episodes each"
-    if shop.is_collected(need):
+    if pipeline.is_collected(need):
         return Step(recipe, what, amount)
     seconds = sum(
         playing_seconds(

@@ -17,7 +17,7 @@ from pivec.files import atomic_write, check_folder, make_folder
 from pivec.parallel import Engine, on_engine
 from pivec.run_log import RunLog
 from reproduction.claims import Measured
-from reproduction.pipeline import Workshop
+from reproduction.pipeline import Pipeline
 from reproduction.recipes import NAMES, Recipe, Result, recipe
 
 
@@ -75,25 +75,25 @@ def reproduce(
     recipes = chosen_recipes(names)
     out = check_folder(out)
     cache = check_folder(cache or out / "cache")
-    shop = Workshop(cache, scale, seed=seed, backend=backend, progress=progress)
+    pipeline = Pipeline(cache, scale, seed=seed, backend=backend, progress=progress)
     plans = [(chosen, counts_of(chosen, scale, environments, runs)) for chosen in recipes]
     folders = {chosen.name: out / scale / chosen.name for chosen in recipes}
     for chosen, counts in plans:
-        _make(chosen, counts, shop, folders[chosen.name], RunLog(folders[chosen.name], command))
+        _make(chosen, counts, pipeline, folders[chosen.name], RunLog(folders[chosen.name], command))
     return folders
 
 
-def _make(recipe: Recipe, counts: Any, shop: Workshop, folder: Path, log: RunLog) -> None:
+def _make(recipe: Recipe, counts: Any, pipeline: Pipeline, folder: Path, log: RunLog) -> None:
     log.settings = {
         "recipe": recipe.name,
-        "scale": shop.scale,
-        "seed": shop.seed,
+        "scale": pipeline.scale,
+        "seed": pipeline.seed,
         "counts": vars(counts),
     }
     with log.stage("all stages that were not there yet"):
-        result = recipe.make(shop, counts)
-        log.settings["trained"] = shop.provenance(recipe.needs(shop, counts))
-        write(recipe, result, folder, shop.scale, counts)
+        result = recipe.make(pipeline, counts)
+        log.settings["trained"] = pipeline.provenance(recipe.needs(pipeline, counts))
+        write(recipe, result, folder, pipeline.scale, counts)
 
 
 def chosen_recipes(names: str | Sequence[str]) -> list[Recipe]:

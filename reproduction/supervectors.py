@@ -19,10 +19,10 @@ from pivec.policies import NamedPolicy
 from pivec.states import VisitedStates, joined
 from pivec.statistics import spread_of
 from pivec.terminal import Progress
-from reproduction.pipeline import Arrays, Collection, Workshop, digest_of
+from reproduction.pipeline import Arrays, Collection, Pipeline, digest_of
 from reproduction.planning import n_policies, n_states, pass_seconds
-from reproduction.published import Array
 from reproduction.recipes import Calculation, Need
+from reproduction.tables import Array
 
 # One k-means start on all states, then EM on all of them until the mean log-likelihood changes by
 # less than 1e-3, 100 times at most; of more than 10 million states so many are drawn, all alike.
@@ -78,11 +78,11 @@ class Space:
         """Name the stage of describing all policies."""
         return f"described-{digest_of([self.key, self.policies.key, kind.name])}"
 
-    def needs(self, shop: Workshop) -> list[Need]:
+    def needs(self, pipeline: Pipeline) -> list[Need]:
         """List what `described` trains, collects and computes."""
         where = self.policies.environment
         known = min(self.states, sum(map(n_states, self.background)))
-        done = shop.is_finished(self.stage(Supervector))
+        done = pipeline.is_finished(self.stage(Supervector))
         fitted = fit_need(where, known, self.components)
         described = Calculation(
             f"describe policies in {where}, millions of states",
@@ -94,7 +94,7 @@ class Space:
             *self.policies.trainings,
             *self.background,
             *([] if done else self._others()),
-            replace(fitted, done=shop.is_computed("background", {"background": self.key})),
+            replace(fitted, done=pipeline.is_computed("background", {"background": self.key})),
             described,
         ]
 
@@ -155,17 +155,19 @@ def fit_need(environment: str, states: float, components: int) -> Calculation:
     return Calculation(what, 50 * states / 1e6, pass_seconds(environment, components))
 
 
-def described(shop: Workshop, space: Space, kind: type[BackgroundModel] = Supervector) -> Described:
+def described(
+    pipeline: Pipeline, space: Space, kind: type[BackgroundModel] = Supervector
+) -> Described:
     """Describe the policies of a space by its background model, as supervectors or another kind."""
     collection = space.policies
-    shop.train(collection.trainings)  # all at once, so that every job has a run
-    known = joined([shop.collect(part) for part in space.background])
-    method = _fitted(shop, known, space, kind)
+    pipeline.train(collection.trainings)  # all at once, so that every job has a run
+    known = joined([pipeline.collect(part) for part in space.background])
+    method = _fitted(pipeline, known, space, kind)
     parts: list[Arrays] = []
     for training in collection.trainings:
-        policies = shop.policies(training, collection.policies, collection.runs)
+        policies = pipeline.policies(training, collection.policies, collection.runs)
         title = f"{collection.environment} {training.name}"
-        with Progress(title, len(policies), unit="policies", show=shop.progress) as bar:
+        with Progress(title, len(policies), unit="policies", show=pipeline.progress) as bar:
             for begin in range(0, len(policies), AT_ONCE):
                 batch = policies[begin : begin + AT_ONCE]
                 inputs = {
@@ -177,26 +179,26 @@ def described(shop: Workshop, space: Space, kind: type[BackgroundModel] = Superv
                     "seed": collection.seed,
                     "chance": "influences",  # what it is estimated from
                 }
-                make = partial(_describe, shop, collection, batch, known, method)
-                parts.append(shop.computed("described", inputs, make))
+                make = partial(_describe, pipeline, collection, batch, known, method)
+                parts.append(pipeline.computed("described", inputs, make))
                 bar.advance(len(batch))
-    shop.finish(space.stage(kind))
+    pipeline.finish(space.stage(kind))
     names = [field.name for field in fields(Described)]
     return Described(*(np.concatenate([part[name] for part in parts]) for name in names))
 
 
 def _fitted(
-    shop: Workshop, data: VisitedStates, space: Space, kind: type[BackgroundModel]
+    pipeline: Pipeline, data: VisitedStates, space: Space, kind: type[BackgroundModel]
 ) -> BackgroundModel:
     def fit() -> Arrays:
         return papers_supervector(space.components, 0, space.states).fit(data).fitted_arrays()
 
-    learned = shop.computed("background", {"background": space.key}, fit)
+    learned = pipeline.computed("background", {"background": space.key}, fit)
     return kind(space.components).restore(data.feature_names, learned)
 
 
 def _describe(
-    shop: Workshop,
+    pipeline: Pipeline,
     collection: Collection,
     policies: Sequence[NamedPolicy],
     known: VisitedStates,
@@ -208,7 +210,7 @@ def _describe(
     parts = [known]
     if missing:
         where = collection.environment
-        parts.append(shop.play(where, missing, collection.episodes, collection.seed))
+        parts.append(pipeline.play(where, missing, collection.episodes, collection.seed))
     data = joined(parts).select([policy.info.label for policy in policies])
     descriptions = method.describe(data, influences=True)
     return {

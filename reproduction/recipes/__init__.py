@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pivec.errors import UsageError, did_you_mean
-from reproduction.pipeline import Collection, Training, Workshop
+from reproduction.pipeline import Collection, Pipeline, Training
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -65,7 +65,7 @@ class Result:
 
 
 @dataclass(frozen=True)
-class Told:
+class Account:
     """What a recipe says of numbers that were measured."""
 
     rows: Sequence[Mapping[str, Any]]  # the numbers as a long table; all have the same keys
@@ -85,10 +85,10 @@ class Recipe:
     name: str
     shows: str  # the figure or table, and what it shows, in a line
     counts: Mapping[str, Any]
-    needs: Callable[[Workshop, Any], list[Need]]  # what `make` trains, collects and computes
-    make: Callable[[Workshop, Any], Result]
-    tell: Callable[[Mapping[str, Any], Any], Told]  # of numbers and counts, and nothing else
-    tells_at_smoke: bool = False  # whether findings can be told there; most recipes need more
+    needs: Callable[[Pipeline, Any], list[Need]]  # what `make` trains, collects and computes
+    make: Callable[[Pipeline, Any], Result]
+    judge: Callable[[Mapping[str, Any], Any], Account]  # of numbers and counts, and nothing else
+    judged_at_smoke: bool = False  # whether findings can be told there; most recipes need more
 
 
 def recipe(name: str) -> Recipe:

@@ -4,36 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from scipy.stats import spearmanr
 
 from pivec.characterizations import Visitation
 from pivec.figures import INK, MUTED, add_key, colour_scale, lined_axes
 from reproduction.figures import PAPER, add_labels, add_title, line, no_frame, panel_grid, patch
-from reproduction.pipeline import Collection, Training, Workshop
-from reproduction.published import (
-    Array,
-    Rows,
-    column,
-    different,
-    markdown,
-    notes,
-    pearson,
-    published,
-    scaled_return,
-    short,
-    where,
-)
-from reproduction.recipes import PICTURE, Finding, Need, Recipe, Result, Told
+from reproduction.pipeline import Collection, Pipeline, Training
+from reproduction.published import notes, published, scaled_return, short
+from reproduction.recipes import PICTURE, Account, Finding, Need, Recipe, Result
 from reproduction.supervectors import Described, Space, described, space_of, successive_distances
+from reproduction.tables import Array, Rows, column, different, markdown, pearson, where
 from reproduction.training.runs import settings_for
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
 
 A2C = "a2c"
 
@@ -505,19 +491,23 @@ class Run:
 Runs = Mapping[str, Mapping[str, list[Run]]]  # by environment and setting: "0.2", ..., "a2c"
 
 
-def needs(shop: Workshop, counts: Counts) -> list[Need]:
+def needs(pipeline: Pipeline, counts: Counts) -> list[Need]:
     """List what is trained, collected and fitted."""
-    return [need for name in counts.environments for need in space(shop, counts, name).needs(shop)]
+    return [
+        need
+        for name in counts.environments
+        for need in space(pipeline, counts, name).needs(pipeline)
+    ]
 
 
-def space(shop: Workshop, counts: Counts, environment: str) -> Space:
+def space(pipeline: Pipeline, counts: Counts, environment: str) -> Space:
     """Choose which policies are compared in an environment, and in which space."""
-    runs = trainings(shop, counts, environment)
-    policies = Collection(runs, counts.episodes, counts.policies, shop.seed, kept=False)
+    runs = trainings(pipeline, counts, environment)
+    policies = Collection(runs, counts.episodes, counts.policies, pipeline.seed, kept=False)
     return space_of(policies, None, counts)
 
 
-def trainings(shop: Workshop, counts: Counts, environment: str) -> tuple[Training, ...]:
+def trainings(pipeline: Pipeline, counts: Counts, environment: str) -> tuple[Training, ...]:
     """Describe the runs of PPO with each clip ratio, and those of A2C.
 
     As in the paper's scripts, the ratio stays the same over training, and the value's clip is the
@@ -533,20 +523,20 @@ def trainings(shop: Workshop, counts: Counts, environment: str) -> tuple[Trainin
         }
         name = f"clip {ratio:g}"
         kept = counts.policies
-        return shop.training(
+        return pipeline.training(
             environment, "ppo", counts.runs, name=name, checkpoints=kept, **changes
         )
 
-    return *map(ppo, counts.ratios), shop.training(environment, "a2c", counts.runs)
+    return *map(ppo, counts.ratios), pipeline.training(environment, "a2c", counts.runs)
 
 
-def make(shop: Workshop, counts: Counts) -> Result:
+def make(pipeline: Pipeline, counts: Counts) -> Result:
     """Train, describe, measure the way of every run, and compare."""
     runs: dict[str, dict[str, list[Run]]] = {}
     rows: list[dict[str, Any]] = []
     for environment in counts.environments:
-        compared = space(shop, counts, environment)
-        policies, visits = described(shop, compared), described(shop, compared, Visitation)
+        compared = space(pipeline, counts, environment)
+        policies, visits = described(pipeline, compared), described(pipeline, compared, Visitation)
         settings = runs[environment] = {}
         for training in compared.policies.trainings:
             setting = training.name.removeprefix("clip ")
@@ -558,7 +548,7 @@ def make(shop: Workshop, counts: Counts) -> Result:
             ]
     ways = curves(runs)
     figures = {"clipping": clipping_figure(rows), "curves": curves_figure(ways)}
-    trained = [trained_as(shop, counts, environment) for environment in counts.environments]
+    trained = [trained_as(pipeline, counts, environment) for environment in counts.environments]
     numbers = {"trained": trained, "runs": rows, "summary": summary(rows), "curves": ways}
     return Result(numbers, figures)
 
@@ -580,28 +570,28 @@ def row_of(environment: str, setting: str, number: int, run: Run, visits: Run) -
     }
 
 
-def trained_as(shop: Workshop, counts: Counts, environment: str) -> dict[str, Any]:
+def trained_as(pipeline: Pipeline, counts: Counts, environment: str) -> dict[str, Any]:
     """Tell how many policies of a run are different networks, and what the scale changes."""
-    ppo, *_, a2c = trainings(shop, counts, environment)
+    ppo, *_, a2c = trainings(pipeline, counts, environment)
     return {
         "environment": environment,
         "different_networks": {
             training.algorithm: training.distinct(counts.policies) for training in (ppo, a2c)
         },
         "changed_settings": {
-            algorithm: shop.changed(algorithm, environment) for algorithm in ("ppo", "a2c")
+            algorithm: pipeline.changed(algorithm, environment) for algorithm in ("ppo", "a2c")
         },
     }
 
 
-def tell(numbers: Mapping[str, Any], counts: Counts) -> Told:
+def judge(numbers: Mapping[str, Any], counts: Counts) -> Account:
     """Say what the numbers show."""
     rows = numbers["runs"]
     remarks = remarks_on(numbers, counts.policies, counts.background_states)
     judged = findings(rows, numbers["curves"])
     if "trained" not in numbers:
         judged = [replace(known, why=f"{known.why}; {EARLIER}".lstrip("; ")) for known in judged]
-    return Told(rows, table(numbers["summary"], counts.runs), judged, remarks)
+    return Account(rows, table(numbers["summary"], counts.runs), judged, remarks)
 
 
 def run_of(policies: Described, group: str) -> Run:
@@ -646,20 +636,15 @@ def curves(runs: Runs) -> list[dict[str, Any]]:
     ]
 
 
-RECIPE = Recipe(
-    name="clipping",
-    shows=(
-        "Table and learning curves of the appendix: how far a policy travels in training with "
-        "different clip ratios of PPO, and with A2C"
-    ),
-    counts={
-        "smoke": Counts(("Pendulum-v1",), (0.2, 2), 1, 5, 4, 4),
-        "small": Counts(ENVIRONMENTS, (0.1, 0.2, 0.5, 10), 2, 25, 50, 64),
-        "paper": Counts(
-            ENVIRONMENTS, (0.01, 0.1, 0.2, 0.3, 0.4, 0.5, 0.75, 1, 2, 5, 10), 5, 50, 100, 64
-        ),
-    },
-    needs=needs,
-    make=make,
-    tell=tell,
+SHOWS = (
+    "Table and learning curves of the appendix: how far a policy travels in training with "
+    "different clip ratios of PPO, and with A2C"
 )
+COUNTS = {
+    "smoke": Counts(("Pendulum-v1",), (0.2, 2), 1, 5, 4, 4),
+    "small": Counts(ENVIRONMENTS, (0.1, 0.2, 0.5, 10), 2, 25, 50, 64),
+    "paper": Counts(
+        ENVIRONMENTS, (0.01, 0.1, 0.2, 0.3, 0.4, 0.5, 0.75, 1, 2, 5, 10), 5, 50, 100, 64
+    ),
+}
+RECIPE = Recipe("clipping", SHOWS, COUNTS, needs, make, judge)

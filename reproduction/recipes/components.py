@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from pivec.figures import INK, literal
 from reproduction import evaluations as evaluating
@@ -21,15 +23,11 @@ from reproduction.evaluations import (
     unit_rows,
 )
 from reproduction.figures import add_labels, add_title, no_frame, panel_grid
-from reproduction.pipeline import Workshop
-from reproduction.published import Rows, different, markdown, notes, short, where
-from reproduction.recipes import Finding, Need, Recipe, Result, Told
+from reproduction.pipeline import Pipeline
+from reproduction.published import notes, short
+from reproduction.recipes import Account, Finding, Need, Recipe, Result
 from reproduction.supervectors import PAPERS_FIT
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
+from reproduction.tables import Rows, different, markdown, where
 
 FEW = 4  # "one to four components"
 METRICS = (
@@ -190,15 +188,15 @@ def methods_of(counts: Counts) -> dict[str, Method]:
     return {str(k): ("supervector", {"n_components": k, **PAPERS_FIT}) for k in counts.components}
 
 
-def needs(shop: Workshop, counts: Counts) -> list[Need]:
+def needs(pipeline: Pipeline, counts: Counts) -> list[Need]:
     """List the runs and the sets of policies, which are those of `metrics`, and the fits."""
-    return evaluating.needs(shop, counts, methods_of(counts), " components")
+    return evaluating.needs(pipeline, counts, methods_of(counts), " components")
 
 
-def make(shop: Workshop, counts: Counts) -> Result:
+def make(pipeline: Pipeline, counts: Counts) -> Result:
     """Evaluate supervectors of every number of components on every set of policies."""
     methods = methods_of(counts)
-    evaluation = evaluated(shop, counts, methods)
+    evaluation = evaluated(pipeline, counts, methods)
     summary = [_numbered(row) for row in averages(evaluation)]
     rows = [_numbered(row) for row in unit_rows(evaluation)]
     remarks = problems(evaluation)
@@ -208,13 +206,13 @@ def make(shop: Workshop, counts: Counts) -> Result:
     )
 
 
-def tell(numbers: Mapping[str, Any], _counts: Counts) -> Told:
+def judge(numbers: Mapping[str, Any], _counts: Counts) -> Account:
     """Say what the numbers show."""
     summary = numbers["averages"]
     remarks = [*notes("components"), *numbers["remarks"]]
     if "methods" not in numbers:
         remarks = [BEFORE, *remarks]
-    return Told(numbers["units"], tables(summary), findings(summary), remarks)
+    return Account(numbers["units"], tables(summary), findings(summary), remarks)
 
 
 def _numbered(row: dict[str, Any]) -> dict[str, Any]:
@@ -225,18 +223,13 @@ def _numbered(row: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-RECIPE = Recipe(
-    name="components",
-    shows=(
-        "The appendix' heatmaps: the three metrics of supervectors over the number of components "
-        "and of trajectories"
-    ),
-    counts={
-        "smoke": Counts(**SETS["smoke"], components=(1, 2, 8)),
-        "small": Counts(**SETS["small"]),
-        "paper": Counts(**SETS["paper"]),
-    },
-    needs=needs,
-    make=make,
-    tell=tell,
+SHOWS = (
+    "The appendix' heatmaps: the three metrics of supervectors over the number of components "
+    "and of trajectories"
 )
+COUNTS = {
+    "smoke": Counts(**SETS["smoke"], components=(1, 2, 8)),
+    "small": Counts(**SETS["small"]),
+    "paper": Counts(**SETS["paper"]),
+}
+RECIPE = Recipe("components", SHOWS, COUNTS, needs, make, judge)

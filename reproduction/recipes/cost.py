@@ -12,9 +12,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from pivec.characterizations import characterization, names
@@ -25,16 +27,12 @@ from pivec.run_log import peak_mb
 from pivec.states import load
 from reproduction.evaluations import BEFORE
 from reproduction.figures import add_labels, add_legend, patch
-from reproduction.pipeline import Workshop, spread_evenly
+from reproduction.pipeline import Pipeline, spread_evenly
 from reproduction.planning import method_seconds
-from reproduction.published import Rows, column, different, markdown, notes, published, where
-from reproduction.recipes import Calculation, Finding, Need, Recipe, Result, Told
+from reproduction.published import notes, published
+from reproduction.recipes import Account, Calculation, Finding, Need, Recipe, Result
 from reproduction.supervectors import AUTHORS
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
+from reproduction.tables import Rows, column, different, markdown, where
 
 MAGNITUDE = 10.0
 BATCHED = "trajectories are encoded together here, and not one at a time"
@@ -250,7 +248,7 @@ def shipped_policies(count: int) -> list[NamedPolicy]:
     return spread_evenly(everything, count)
 
 
-def needs(shop: Workshop, counts: Counts) -> list[Need]:
+def needs(pipeline: Pipeline, counts: Counts) -> list[Need]:
     """List the measurements."""
     sizes = [count * counts.episodes for count in counts.policies]
     return [
@@ -258,7 +256,7 @@ def needs(shop: Workshop, counts: Counts) -> list[Need]:
             f"{name} of trajectories in {ENVIRONMENT}",
             sum(sizes),
             method_seconds(name) * _STATES / 1e6,
-            done=shop.is_computed("cost", _inputs(shop, counts, name)),
+            done=pipeline.is_computed("cost", _inputs(pipeline, counts, name)),
         )
         for name in counts.methods
     ]
@@ -268,13 +266,13 @@ def _parameters(counts: Counts, name: str) -> dict[str, Any]:
     return {**AUTHORS.get(name, {}), **counts.parameters.get(name, {})}
 
 
-def make(shop: Workshop, counts: Counts) -> Result:
+def make(pipeline: Pipeline, counts: Counts) -> Result:
     """Measure every characterization on the same states."""
-    store = _states(shop, counts)
+    store = _states(pipeline, counts)
     rows = [
         row
         for name in counts.methods
-        for row in _rows(name, _measured(shop, counts, store, name), counts)
+        for row in _rows(name, _measured(pipeline, counts, store, name), counts)
     ]
     methods = {name: _parameters(counts, name) for name in counts.methods}
     facts = {"environment": ENVIRONMENT, "episodes": counts.episodes, "cores": usable_cores()}
@@ -282,7 +280,7 @@ def make(shop: Workshop, counts: Counts) -> Result:
     return Result(numbers, {"cost": cost_figure(rows, ENVIRONMENT, counts.episodes)})
 
 
-def tell(numbers: Mapping[str, Any], _counts: Counts) -> Told:
+def judge(numbers: Mapping[str, Any], _counts: Counts) -> Account:
     """Say what the numbers show."""
     rows = numbers["rows"]
     known = numbers.get("cores")
@@ -290,34 +288,38 @@ def tell(numbers: Mapping[str, Any], _counts: Counts) -> Told:
     remarks = notes("cost", cores=cores)
     if "methods" not in numbers:
         remarks = [*remarks[:-1], BEFORE]
-    return Told(rows, table(rows), findings(rows), remarks)
+    return Account(rows, table(rows), findings(rows), remarks)
 
 
-def _states(shop: Workshop, counts: Counts) -> Path:
+def _states(pipeline: Pipeline, counts: Counts) -> Path:
     """Collect the states of the most policies, with actions and the policies themselves."""
     most = max(counts.policies)
-    store = shop.cache / "states" / f"{ENVIRONMENT}-shipped-{most}x{counts.episodes}-{shop.seed}"
+    store = (
+        pipeline.cache
+        / "states"
+        / f"{ENVIRONMENT}-shipped-{most}x{counts.episodes}-{pipeline.seed}"
+    )
     kept: dict[str, Any] = {"store": store, "actions": True, "keep_policies": True}
-    shop.play(ENVIRONMENT, shipped_policies(most), counts.episodes, shop.seed, **kept)
+    pipeline.play(ENVIRONMENT, shipped_policies(most), counts.episodes, pipeline.seed, **kept)
     return store
 
 
-def _measured(shop: Workshop, counts: Counts, store: Path, name: str) -> Measured:
+def _measured(pipeline: Pipeline, counts: Counts, store: Path, name: str) -> Measured:
     def measure() -> dict[str, Any]:
         given = _parameters(counts, name)
         return vars(measure_in_process(name, given, store, counts.policies))
 
-    return Measured(**shop.computed("cost", _inputs(shop, counts, name), measure))
+    return Measured(**pipeline.computed("cost", _inputs(pipeline, counts, name), measure))
 
 
-def _inputs(shop: Workshop, counts: Counts, name: str) -> dict[str, Any]:
+def _inputs(pipeline: Pipeline, counts: Counts, name: str) -> dict[str, Any]:
     """All that decides a measurement."""
     return {
         "method": name,
         "parameters": _parameters(counts, name),
         "policies": list(counts.policies),
         "episodes": counts.episodes,
-        "seed": shop.seed,
+        "seed": pipeline.seed,
         "cores": usable_cores(),
     }
 
@@ -381,19 +383,14 @@ def _rows(method: str, measured: Measured, counts: Counts) -> list[dict[str, Any
     ]
 
 
-RECIPE = Recipe(
-    name="cost",
-    shows="Table 1's column of required compute, measured: seconds and memory",
-    counts={
-        "smoke": Counts(
-            policies=(4, 8),
-            episodes=2,
-            methods=("supervector", "gaussian", "discretization", "terminal-state", "returns"),
-        ),
-        "small": Counts(policies=(12, 48), episodes=10),
-        "paper": Counts(policies=(12, 48), episodes=100),
-    },
-    needs=needs,
-    make=make,
-    tell=tell,
-)
+SHOWS = "Table 1's column of required compute, measured: seconds and memory"
+COUNTS = {
+    "smoke": Counts(
+        policies=(4, 8),
+        episodes=2,
+        methods=("supervector", "gaussian", "discretization", "terminal-state", "returns"),
+    ),
+    "small": Counts(policies=(12, 48), episodes=10),
+    "paper": Counts(policies=(12, 48), episodes=100),
+}
+RECIPE = Recipe("cost", SHOWS, COUNTS, needs, make, judge)

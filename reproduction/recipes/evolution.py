@@ -5,35 +5,23 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from pivec.figures import INK, MUTED, add_key, axes_at, quiet_axes
 from pivec.run_log import RUN
 from pivec.text import thousands
 from reproduction.figures import add_labels, add_title, line, no_frame, panel_grid
-from reproduction.pipeline import Collection, Training, Workshop
-from reproduction.published import (
-    Array,
-    Rows,
-    column,
-    different,
-    markdown,
-    notes,
-    scaled_return,
-    short,
-    where,
-)
-from reproduction.recipes import PICTURE, Finding, Need, Recipe, Result, Told
+from reproduction.pipeline import Collection, Pipeline, Training
+from reproduction.published import notes, scaled_return, short
+from reproduction.recipes import PICTURE, Account, Finding, Need, Recipe, Result
 from reproduction.supervectors import Described, Space, described, space_of, successive_distances
+from reproduction.tables import Array, Rows, column, different, markdown, where
 from reproduction.training.evolution import LEDGER
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
 
 NAMES = {"ppo": "PPO", "a2c": "A2C", "neat": "NEAT", "cmaes": "CMA-ES"}
 LEARNERS, POPULATIONS = ("ppo", "a2c"), ("neat", "cmaes")
@@ -361,62 +349,67 @@ class Counts:
     background_policies: int = 100  # of an algorithm
 
 
-def needs(shop: Workshop, counts: Counts) -> list[Need]:
+def needs(pipeline: Pipeline, counts: Counts) -> list[Need]:
     """List what is trained, collected, fitted and laid out."""
-    return [need for name in counts.environments for need in space(shop, counts, name).needs(shop)]
+    return [
+        need
+        for name in counts.environments
+        for need in space(pipeline, counts, name).needs(pipeline)
+    ]
 
 
-def space(shop: Workshop, counts: Counts, environment: str) -> Space:
+def space(pipeline: Pipeline, counts: Counts, environment: str) -> Space:
     """Choose which policies are compared in an environment, and in which space."""
     runs = tuple(
-        shop.training(environment, name, counts.runs if name in LEARNERS else 1) for name in NAMES
+        pipeline.training(environment, name, counts.runs if name in LEARNERS else 1)
+        for name in NAMES
     )
-    policies = Collection(runs, counts.episodes, None, shop.seed, kept=False)
+    policies = Collection(runs, counts.episodes, None, pipeline.seed, kept=False)
     return space_of(policies, counts.background_policies, counts)
 
 
-def make(shop: Workshop, counts: Counts) -> Result:
+def make(pipeline: Pipeline, counts: Counts) -> Result:
     """Train, describe, lay out, and measure what the picture shows."""
     maps: dict[str, Map] = {}
     rows: list[dict[str, Any]] = []
     for environment in counts.environments:
-        compared = space(shop, counts, environment)
-        policies = described(shop, compared)
-        maps[environment] = Map(policies, layout(shop, policies, compared.key))
-        ends = {run.name: ended(shop, run) for run in compared.policies.trainings}
-        new = first_times(shop, compared.policies)
+        compared = space(pipeline, counts, environment)
+        policies = described(pipeline, compared)
+        maps[environment] = Map(policies, layout(pipeline, policies, compared.key))
+        ends = {run.name: ended(pipeline, run) for run in compared.policies.trainings}
+        new = first_times(pipeline, compared.policies)
         rows += [
             {**row, **ends[row["algorithm"]]}
-            for row in measured(environment, maps[environment], new, shop.seed)
+            for row in measured(environment, maps[environment], new, pipeline.seed)
         ]
     numbers = {"runs": rows}
     figures = {"evolution": evolution_figure(maps), "algorithms": algorithms_figure(maps)}
     return Result(numbers, figures)
 
 
-def tell(numbers: Mapping[str, Any], _counts: Counts) -> Told:
+def judge(numbers: Mapping[str, Any], _counts: Counts) -> Account:
     """Say what the numbers show."""
     rows = numbers["runs"]
-    return Told(rows, table(rows), findings(rows), all_notes(rows))
+    return Account(rows, table(rows), findings(rows), all_notes(rows))
 
 
-def first_times(shop: Workshop, collection: Collection) -> NDArray[np.bool_]:
+def first_times(pipeline: Pipeline, collection: Collection) -> NDArray[np.bool_]:
     """Tell which policies are the first of their kind in a run; others are the same network."""
     known: set[tuple[str, str]] = set()
     new = []
     for training in collection.trainings:
-        for named in shop.policies(training, collection.policies, collection.runs):
+        for named in pipeline.policies(training, collection.policies, collection.runs):
             kind = str(getattr(named.policy, "fingerprint", named.info.label))
             new.append((named.info.group, kind) not in known)
             known.add((named.info.group, kind))
     return np.array(new)
 
 
-def ended(shop: Workshop, training: Training) -> dict[str, Any]:
+def ended(pipeline: Pipeline, training: Training) -> dict[str, Any]:
     """Tell after how many generations a search ended, and why; None for PPO and A2C."""
     generations = all_generations = end = None
     if training.algorithm not in LEARNERS:
-        folder = shop.run_folder(training, 0)
+        folder = pipeline.run_folder(training, 0)
         with open(folder / "state" / LEDGER, encoding="utf-8") as file:
             generations = sum(1 for _ in file)
         all_generations = training.settings["generations"]
@@ -424,21 +417,21 @@ def ended(shop: Workshop, training: Training) -> dict[str, Any]:
     return {"generations": generations, "all_generations": all_generations, "end": end}
 
 
-def layout(shop: Workshop, policies: Described, background: str) -> Array:
+def layout(pipeline: Pipeline, policies: Described, background: str) -> Array:
     """Lay the policies out by t-SNE on scaled supervectors, or take what was laid out before."""
 
     def tsne() -> dict[str, Array]:
         from pivec.report import tsne_map
 
-        return {"positions": tsne_map(policies.points, random_state=shop.seed).positions}
+        return {"positions": tsne_map(policies.points, random_state=pipeline.seed).positions}
 
     inputs = {
         "background": background,
         "groups": policies.groups.tolist(),
         "steps": policies.steps.tolist(),
-        "seed": shop.seed,
+        "seed": pipeline.seed,
     }
-    return shop.computed("map", inputs, tsne)["positions"]
+    return pipeline.computed("map", inputs, tsne)["positions"]
 
 
 def measured(
@@ -517,18 +510,13 @@ def mean_step(points: NDArray[Any], chance: Array, order: NDArray[np.int64]) -> 
     return float(np.mean(successive_distances(path) - (noise[1:] + noise[:-1]) / 2))
 
 
-RECIPE = Recipe(
-    name="evolution",
-    shows=(
-        "Figure 4 and its complement in the appendix: policies of PPO, A2C, NEAT and CMA-ES during "
-        "training, on one map for each environment"
-    ),
-    counts={
-        "smoke": Counts(("CartPole-v1",), 1, 4, 4),
-        "small": Counts(ENVIRONMENTS, 2, 20, 64),
-        "paper": Counts(ENVIRONMENTS, 5, 100, 64),
-    },
-    needs=needs,
-    make=make,
-    tell=tell,
+SHOWS = (
+    "Figure 4 and its complement in the appendix: policies of PPO, A2C, NEAT and CMA-ES during "
+    "training, on one map for each environment"
 )
+COUNTS = {
+    "smoke": Counts(("CartPole-v1",), 1, 4, 4),
+    "small": Counts(ENVIRONMENTS, 2, 20, 64),
+    "paper": Counts(ENVIRONMENTS, 5, 100, 64),
+}
+RECIPE = Recipe("evolution", SHOWS, COUNTS, needs, make, judge)

@@ -12,9 +12,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from pivec.characterizations import Supervector
@@ -33,15 +35,11 @@ from pivec.mixtures import Mixture
 from pivec.states import VisitedStates
 from pivec.workflows.collect import collect
 from reproduction.figures import add_labels, arrow
-from reproduction.pipeline import Workshop
-from reproduction.published import Array, markdown, notes
-from reproduction.recipes import PICTURE, Calculation, Finding, Need, Recipe, Result, Told
+from reproduction.pipeline import Pipeline
+from reproduction.published import notes
+from reproduction.recipes import PICTURE, Account, Calculation, Finding, Need, Recipe, Result
 from reproduction.supervectors import papers_supervector
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
+from reproduction.tables import Array, markdown
 
 RED = "#B3261E"  # the Gaussians, as in the paper
 GREY = "#9AA3AD"  # where they were before
@@ -220,18 +218,18 @@ class Counts:
     episodes: int
 
 
-def needs(shop: Workshop, counts: Counts) -> list[Need]:  # noqa: ARG001 - as every recipe's
+def needs(pipeline: Pipeline, counts: Counts) -> list[Need]:  # noqa: ARG001 - as every recipe's
     """List the episodes; the fit takes a moment."""
     episodes = 2 * len(POLICIES) * counts.episodes
     return [Calculation(f"episodes of {ENVIRONMENT}", episodes, 0.03)]
 
 
-def make(shop: Workshop, counts: Counts) -> Result:
+def make(pipeline: Pipeline, counts: Counts) -> Result:
     """Collect, fit, adapt and draw."""
     # Twice: how far a policy is from itself is what chance alone makes.
-    observed, again = (_visited(counts.episodes, shop.seed + i) for i in range(2))
+    observed, again = (_visited(counts.episodes, pipeline.seed + i) for i in range(2))
     data = in_the_plane(observed)
-    space = papers_supervector(COMPONENTS, shop.seed).fit(data)
+    space = papers_supervector(COMPONENTS, pipeline.seed).fit(data)
     described = space.describe(data)
     distances, noise = _distances(space, data, in_the_plane(again))
     background = in_units_of_states(space.background_)
@@ -239,7 +237,7 @@ def make(shop: Workshop, counts: Counts) -> Result:
     means = standardised * space.scale_ + space.center_
     adaptation = described.arrays["counts"] / (described.arrays["counts"] + space.relevance)
     rows = _rows(background, means, adaptation)
-    papers = papers_supervector(PAPERS_COMPONENTS, shop.seed).fit(observed)
+    papers = papers_supervector(PAPERS_COMPONENTS, pipeline.seed).fit(observed)
     papers_distances, papers_noise = _distances(papers, observed, again)
     returns = dict(zip(POLICIES, data.mean_returns.tolist(), strict=True))
     pairs = (distances, noise), (papers_distances, papers_noise)
@@ -249,14 +247,14 @@ def make(shop: Workshop, counts: Counts) -> Result:
     return Result(numbers, {"extraction": extraction_figure(data, background, means, distances)})
 
 
-def tell(numbers: Mapping[str, Any], _counts: Counts) -> Told:
+def judge(numbers: Mapping[str, Any], _counts: Counts) -> Account:
     """Say what the numbers show."""
     rows = numbers["components"]
     pairs = [
         (np.array(numbers[kind]), np.array(numbers[f"{kind}_to_themselves"])) for kind in KINDS
     ]
     adaptation = np.array([row["adaptation"] for row in rows])
-    return Told(
+    return Account(
         rows,
         _tables(numbers["mean_returns"], *pairs),
         _findings(*pairs[0], adaptation),
@@ -362,16 +360,10 @@ def _findings(distances: Array, noise: Array, adaptation: Array) -> list[Finding
     ]
 
 
-RECIPE = Recipe(
-    name="extraction",
-    shows="Figure 2: three Pendulum policies, the background model, and the adapted means",
-    counts={
-        "smoke": Counts(episodes=5),
-        "small": Counts(episodes=50),
-        "paper": Counts(episodes=100),
-    },
-    needs=needs,
-    make=make,
-    tell=tell,
-    tells_at_smoke=True,
-)
+SHOWS = "Figure 2: three Pendulum policies, the background model, and the adapted means"
+COUNTS = {
+    "smoke": Counts(episodes=5),
+    "small": Counts(episodes=50),
+    "paper": Counts(episodes=100),
+}
+RECIPE = Recipe("extraction", SHOWS, COUNTS, needs, make, judge, judged_at_smoke=True)

@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from pivec.figures import (
@@ -26,9 +28,10 @@ from pivec.figures import (
     quiet_axes,
 )
 from reproduction.figures import DASHED, DOTTED, add_labels, add_legend, arrow, line
-from reproduction.pipeline import Workshop
-from reproduction.published import Array, Rows, different, markdown, notes, where
-from reproduction.recipes import PICTURE, Calculation, Finding, Need, Recipe, Result, Told
+from reproduction.pipeline import Pipeline
+from reproduction.published import notes
+from reproduction.recipes import PICTURE, Account, Calculation, Finding, Need, Recipe, Result
+from reproduction.tables import Array, Rows, different, markdown, where
 from reproduction.worlds.grid_world import (
     DOWN,
     LEFT,
@@ -40,11 +43,6 @@ from reproduction.worlds.grid_world import (
     next_cells,
     wall_mask,
 )
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
 
 SIZE = 5
 
@@ -460,18 +458,18 @@ class Counts:
     probabilities: int
 
 
-def needs(shop: Workshop, counts: Counts) -> list[Need]:  # noqa: ARG001 - as every recipe's
+def needs(pipeline: Pipeline, counts: Counts) -> list[Need]:  # noqa: ARG001 - as every recipe's
     """List the simulation."""
     runs = 2 * len(scenarios()) * counts.probabilities
     return [Calculation("episodes in grid worlds", runs * counts.episodes, 1.4e-5)]
 
 
-def make(shop: Workshop, counts: Counts) -> Result:
+def make(pipeline: Pipeline, counts: Counts) -> Result:
     """Compute, simulate, compare and draw."""
     worlds = scenarios()
     probabilities = np.linspace(0, 1, counts.probabilities).round(6)
     exact = _exact(worlds, probabilities)
-    played = _simulated(shop, worlds, probabilities, counts.episodes)
+    played = _simulated(pipeline, worlds, probabilities, counts.episodes)
     rows = [
         _row(world, float(p), _distances(exact, i, j), _distances(played, i, j))
         for i, world in enumerate(worlds)
@@ -489,10 +487,10 @@ def make(shop: Workshop, counts: Counts) -> Result:
     return Result(numbers, {"gridworld": figure})
 
 
-def tell(numbers: Mapping[str, Any], _counts: Counts) -> Told:
+def judge(numbers: Mapping[str, Any], _counts: Counts) -> Account:
     """Say what the numbers show."""
     worlds, rows = scenarios(), numbers["rows"]
-    return Told(
+    return Account(
         rows,
         distance_table(worlds, rows),
         findings(worlds, rows, numbers["agreement"]),
@@ -512,7 +510,7 @@ def _exact(worlds: Sequence[Scenario], probabilities: Array, *, with_start: bool
 
 
 def _simulated(
-    shop: Workshop, worlds: Sequence[Scenario], probabilities: Array, episodes: int
+    pipeline: Pipeline, worlds: Sequence[Scenario], probabilities: Array, episodes: int
 ) -> Visits:
     """Simulate the same, or take what was simulated before."""
 
@@ -524,7 +522,7 @@ def _simulated(
                 (worlds[i].blue, worlds[i].green)[k],
                 float(probabilities[j]),
                 # Each has random numbers of its own, so that none depends on what else is played.
-                np.random.default_rng([shop.seed, i, j, k]),
+                np.random.default_rng([pipeline.seed, i, j, k]),
                 episodes,
             )
             for i, j, k in np.ndindex(*shape)
@@ -538,9 +536,9 @@ def _simulated(
         ],
         "probabilities": probabilities.tolist(),
         "episodes": episodes,
-        "seed": shop.seed,
+        "seed": pipeline.seed,
     }
-    return Visits(**shop.computed("grid-visits", inputs, play))
+    return Visits(**pipeline.computed("grid-visits", inputs, play))
 
 
 def _states(visits: Visits) -> Array:
@@ -598,19 +596,12 @@ def _agreement(exact: Visits, played: Visits) -> dict[str, float]:
     }
 
 
-RECIPE = Recipe(
-    name="gridworld",
-    shows=(
-        "Figure 1: two policies in three grid worlds, compared by returns, actions and visited "
-        "states"
-    ),
-    counts={
-        "smoke": Counts(episodes=200, probabilities=3),
-        "small": Counts(episodes=2_000, probabilities=11),
-        "paper": Counts(episodes=10_000, probabilities=11),
-    },
-    needs=needs,
-    make=make,
-    tell=tell,
-    tells_at_smoke=True,
+SHOWS = (
+    "Figure 1: two policies in three grid worlds, compared by returns, actions and visited states"
 )
+COUNTS = {
+    "smoke": Counts(episodes=200, probabilities=3),
+    "small": Counts(episodes=2_000, probabilities=11),
+    "paper": Counts(episodes=10_000, probabilities=11),
+}
+RECIPE = Recipe("gridworld", SHOWS, COUNTS, needs, make, judge, judged_at_smoke=True)

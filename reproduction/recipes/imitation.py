@@ -4,39 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from pivec.characterizations import Visitation
 from pivec.figures import HAIRLINE, INK, MUTED, add_key
 from pivec.policies import NamedPolicy, PolicyInfo, load_policies
 from pivec.states import VisitedStates
 from reproduction.figures import add_labels, add_title, line, panel_grid, patch
-from reproduction.pipeline import Arrays, Training, Workshop, digest_of
+from reproduction.pipeline import Arrays, Pipeline, Training, digest_of
 from reproduction.planning import expected_length, playing_seconds
-from reproduction.published import (
-    Array,
-    Rows,
-    column,
-    different,
-    markdown,
-    notes,
-    pearson,
-    published,
-    short,
-    spearman,
-    where,
-)
-from reproduction.recipes import PICTURE, Calculation, Finding, Need, Recipe, Result, Told
+from reproduction.published import notes, published, short
+from reproduction.recipes import PICTURE, Account, Calculation, Finding, Need, Recipe, Result
 from reproduction.supervectors import PAPERS_FIT, chance_distances, fit_need, papers_supervector
+from reproduction.tables import Array, Rows, column, different, markdown, pearson, spearman, where
 from reproduction.training.cloning import clone
 from reproduction.training.runs import settings_for
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
 
 DISTANCE, RETURN, OURS, CHANCE = "#0072B2", "#D55E00", "#009E73", "#DDE2E7"
 DASHES, DOTS = (0, (4, 1.6)), (0, (1, 1.4))
@@ -288,12 +274,12 @@ class Counts:
     expert_steps: Mapping[str, int] = field(default_factory=dict)
 
 
-def needs(shop: Workshop, counts: Counts) -> list[Need]:
+def needs(pipeline: Pipeline, counts: Counts) -> list[Need]:
     """List what is trained, played and fitted."""
     result: list[Need] = []
     episodes = counts.runs * (counts.epochs + 1) * counts.episodes
     for environment in counts.environments:
-        training = experts(shop, counts, environment)
+        training = experts(pipeline, counts, environment)
         length = expected_length(training)
         fitted = min(episodes * (length + 1), counts.background_states)
         works = [
@@ -309,24 +295,26 @@ def needs(shop: Workshop, counts: Counts) -> list[Need]:
             ),
             fit_need(environment, fitted, counts.components),
         ]
-        done = shop.is_computed("imitation", _inputs(shop, counts, training) | _DESCRIBED)
+        done = pipeline.is_computed("imitation", _inputs(pipeline, counts, training) | _DESCRIBED)
         result += [training, *(replace(work, done=done) for work in works)]
     return result
 
 
-def experts(shop: Workshop, counts: Counts, environment: str) -> Training:
+def experts(pipeline: Pipeline, counts: Counts, environment: str) -> Training:
     """Describe the runs whose last policies are the experts."""
     steps = counts.expert_steps.get(environment)
     changes = {} if steps is None else {"steps": steps}
-    return shop.training(environment, "ppo", counts.runs, name="expert", checkpoints=1, **changes)
+    return pipeline.training(
+        environment, "ppo", counts.runs, name="expert", checkpoints=1, **changes
+    )
 
 
-def make(shop: Workshop, counts: Counts) -> Result:
+def make(pipeline: Pipeline, counts: Counts) -> Result:
     """Train experts, clone them, and follow the clones."""
     rows: list[dict[str, Any]] = []
     runs: list[dict[str, Any]] = []
     for environment in counts.environments:
-        clones = followed(shop, counts, environment)
+        clones = followed(pipeline, counts, environment)
         for number in range(counts.runs):
             names = "distance", "visitation", "steps", "returns"
             distance, visitation, steps, returns = (clones[name][number] for name in names)
@@ -338,7 +326,7 @@ def make(shop: Workshop, counts: Counts) -> Result:
                 {
                     **run,
                     "expert_return": expert,
-                    "expert_steps": int(experts(shop, counts, environment).settings["steps"]),
+                    "expert_steps": int(experts(pipeline, counts, environment).settings["steps"]),
                     "correlation": pearson(np.diff(distance), np.diff(normalised)),
                     "correlation_of_levels": pearson(distance, normalised),
                     "correlation_by_visitation": pearson(np.diff(visitation), np.diff(normalised)),
@@ -367,10 +355,10 @@ def make(shop: Workshop, counts: Counts) -> Result:
     return Result({"runs": runs, "epochs": rows}, {"imitation": imitation_figure(rows, runs)})
 
 
-def tell(numbers: Mapping[str, Any], _counts: Counts) -> Told:
+def judge(numbers: Mapping[str, Any], _counts: Counts) -> Account:
     """Say what the numbers show."""
     runs = numbers["runs"]
-    return Told(numbers["epochs"], table(runs), findings(runs), all_notes(runs))
+    return Account(numbers["epochs"], table(runs), findings(runs), all_notes(runs))
 
 
 def normalised_return(returns: Array, expert: float) -> Array:
@@ -382,22 +370,22 @@ def normalised_return(returns: Array, expert: float) -> Array:
     return 1.0 + (returns - expert) / abs(expert)
 
 
-def followed(shop: Workshop, counts: Counts, environment: str) -> Arrays:
+def followed(pipeline: Pipeline, counts: Counts, environment: str) -> Arrays:
     """Clone the experts, and measure the clones after each epoch; or take what was found before.
 
     That is ``distance`` and ``returns`` (runs, epochs), ``visitation``, the distance by that,
     ``steps`` (runs, epochs - 1) from the clone of an epoch to that of the next, ``expert_return``
     and ``chance`` (runs,), the distance of two samples of the expert.
     """
-    training = experts(shop, counts, environment)
-    inputs = _inputs(shop, counts, training)
+    training = experts(pipeline, counts, environment)
+    inputs = _inputs(pipeline, counts, training)
 
     def follow() -> dict[str, Any]:
-        data = played(shop, counts, training, digest_of(inputs))
+        data = played(pipeline, counts, training, digest_of(inputs))
         states = counts.background_states
-        method = papers_supervector(counts.components, shop.seed, states)
+        method = papers_supervector(counts.components, pipeline.seed, states)
         descriptions = method.fit(data).describe(data, influences=True)
-        ours = Visitation(counts.components, max_states=states, random_state=shop.seed)
+        ours = Visitation(counts.components, max_states=states, random_state=pipeline.seed)
         shape = counts.runs, counts.epochs + 1
         points, places = (
             np.asarray(made.points).reshape(*shape, -1)
@@ -413,29 +401,31 @@ def followed(shop: Workshop, counts: Counts, environment: str) -> Arrays:
             "chance": chance_distances(descriptions).reshape(shape)[:, 0],
         }
 
-    return shop.computed("imitation", inputs | _DESCRIBED, follow)
+    return pipeline.computed("imitation", inputs | _DESCRIBED, follow)
 
 
-def _inputs(shop: Workshop, counts: Counts, training: Training) -> dict[str, Any]:
+def _inputs(pipeline: Pipeline, counts: Counts, training: Training) -> dict[str, Any]:
     """All that decides the clones and their episodes."""
     elsewhere = "environments", "expert_steps"  # in the key of the training
     amounts = {name: count for name, count in vars(counts).items() if name not in elsewhere}
-    return {"expert": training.key, "seed": shop.seed, **amounts}
+    return {"expert": training.key, "seed": pipeline.seed, **amounts}
 
 
-def played(shop: Workshop, counts: Counts, training: Training, key: str) -> VisitedStates:
+def played(pipeline: Pipeline, counts: Counts, training: Training, key: str) -> VisitedStates:
     """Let every expert play, and after it its clone of every epoch."""
     everyone = []
-    for number, expert in enumerate(shop.policies(training, 1)):
-        folder = shop.cache / "policies" / f"{training.environment}-clone-{key}" / f"run-{number}"
+    for number, expert in enumerate(pipeline.policies(training, 1)):
+        folder = (
+            pipeline.cache / "policies" / f"{training.environment}-clone-{key}" / f"run-{number}"
+        )
         clone(
             expert.policy,
             training.environment,
             folder,
             trajectories=counts.trajectories,
             epochs=counts.epochs,
-            seed=shop.seed * 10_000 + number,
-            progress=shop.progress,
+            seed=pipeline.seed * 10_000 + number,
+            progress=pipeline.progress,
         )
         group = f"run-{number}"
         everyone.append(NamedPolicy(expert.policy, PolicyInfo(f"{group}/expert", group)))
@@ -446,25 +436,20 @@ def played(shop: Workshop, counts: Counts, training: Training, key: str) -> Visi
             )
             for epoch in range(1, counts.epochs + 1)
         ]
-    store = shop.cache / "states" / f"{training.environment}-clones-{key}"
-    return shop.play(training.environment, everyone, counts.episodes, shop.seed, store=store)
+    store = pipeline.cache / "states" / f"{training.environment}-clones-{key}"
+    return pipeline.play(
+        training.environment, everyone, counts.episodes, pipeline.seed, store=store
+    )
 
 
-RECIPE = Recipe(
-    name="imitation",
-    shows=(
-        "Learning curves of behavioural cloning in the appendix: distance to the expert, and "
-        "return, over the epochs"
-    ),
-    counts={
-        "smoke": Counts(("CartPole-v1",), 1, 2, 4, 4, 4),
-        "small": Counts((HARD, "LunarLander-v3"), 3, 10, 50, 20, 64),
-        # The paper's 100 million take five times as long; these about 3 hours of two cores.
-        "paper": Counts(
-            (HARD, "LunarLander-v3"), 5, 10, 50, 100, 64, expert_steps={HARD: 20_000_000}
-        ),
-    },
-    needs=needs,
-    make=make,
-    tell=tell,
+SHOWS = (
+    "Learning curves of behavioural cloning in the appendix: distance to the expert, and "
+    "return, over the epochs"
 )
+COUNTS = {
+    "smoke": Counts(("CartPole-v1",), 1, 2, 4, 4, 4),
+    "small": Counts((HARD, "LunarLander-v3"), 3, 10, 50, 20, 64),
+    # The paper's 100 million take five times as long; these about 3 hours of two cores.
+    "paper": Counts((HARD, "LunarLander-v3"), 5, 10, 50, 100, 64, expert_steps={HARD: 20_000_000}),
+}
+RECIPE = Recipe("imitation", SHOWS, COUNTS, needs, make, judge)

@@ -24,19 +24,11 @@ from reproduction.evaluations import (
     problems,
     unit_rows,
 )
-from reproduction.pipeline import Workshop
-from reproduction.published import (
-    Rows,
-    different,
-    markdown,
-    notes,
-    pearson,
-    published,
-    short,
-    where,
-)
-from reproduction.recipes import PICTURE, Finding, Need, Recipe, Result, Told
+from reproduction.pipeline import Pipeline
+from reproduction.published import notes, published, short
+from reproduction.recipes import PICTURE, Account, Finding, Need, Recipe, Result
 from reproduction.supervectors import AUTHORS
+from reproduction.tables import Rows, different, markdown, pearson, where
 
 PUBLISHED = ("supervector", "gaussian", "discretization", "discriminator", "encoder")
 UNSTEADY = ("gaussian", "discriminator")  # which the paper finds in need of many trajectories
@@ -376,23 +368,23 @@ def methods_of(counts: Counts) -> dict[str, Method]:
     return methods
 
 
-def needs(shop: Workshop, counts: Counts) -> list[Need]:
+def needs(pipeline: Pipeline, counts: Counts) -> list[Need]:
     """List the runs, the sets of policies and the evaluation of every characterization."""
-    return evaluating.needs(shop, counts, methods_of(counts))
+    return evaluating.needs(pipeline, counts, methods_of(counts))
 
 
-def make(shop: Workshop, counts: Counts) -> Result:
+def make(pipeline: Pipeline, counts: Counts) -> Result:
     """Evaluate every characterization on every set of policies."""
     methods = methods_of(counts)
-    evaluation = evaluated(shop, counts, methods)
+    evaluation = evaluated(pipeline, counts, methods)
     numbers = {
         "methods": methods,
         "averages": averages(evaluation),
         "units": unit_rows(evaluation),
         "fits": agreement(evaluation),
-        "returns": mean_returns(shop, counts),
+        "returns": mean_returns(pipeline, counts),
         "steps": {
-            environment: shop.training(environment, "ppo", counts.sets).settings["steps"]
+            environment: pipeline.training(environment, "ppo", counts.sets).settings["steps"]
             for environment in counts.environments
         },
         "remarks": [*evaluation.notes, *problems(evaluation)],
@@ -441,33 +433,28 @@ def agreement(evaluation: Evaluation) -> list[dict[str, Any]]:
     ]
 
 
-def tell(numbers: Mapping[str, Any], _counts: Counts) -> Told:
+def judge(numbers: Mapping[str, Any], _counts: Counts) -> Account:
     """Say what the numbers show."""
-    return Told(numbers["units"], tables(numbers), findings(numbers), remarks(numbers))
+    return Account(numbers["units"], tables(numbers), findings(numbers), remarks(numbers))
 
 
-RECIPE = Recipe(
-    name="metrics",
-    shows=(
-        "Figure 3: correlation with returns, distance error and distance variance of "
-        "characterizations over the number of trajectories"
-    ),
-    counts={
-        "smoke": Counts(
-            **SETS["smoke"],
-            parameters={
-                "supervector": {"n_components": 8},
-                "discriminator": {"n_units": 16, "epochs": 2},
-                "encoder": {"n_units": 8, "n_latent": 8, "epochs": 1},
-                "visitation": {"n_components": 8},
-            },
-        ),
-        "small": Counts(
-            **SETS["small"], parameters={"discriminator": {"epochs": 2}, "encoder": {"epochs": 2}}
-        ),
-        "paper": Counts(**SETS["paper"]),
-    },
-    needs=needs,
-    make=make,
-    tell=tell,
+SHOWS = (
+    "Figure 3: correlation with returns, distance error and distance variance of "
+    "characterizations over the number of trajectories"
 )
+COUNTS = {
+    "smoke": Counts(
+        **SETS["smoke"],
+        parameters={
+            "supervector": {"n_components": 8},
+            "discriminator": {"n_units": 16, "epochs": 2},
+            "encoder": {"n_units": 8, "n_latent": 8, "epochs": 1},
+            "visitation": {"n_components": 8},
+        },
+    ),
+    "small": Counts(
+        **SETS["small"], parameters={"discriminator": {"epochs": 2}, "encoder": {"epochs": 2}}
+    ),
+    "paper": Counts(**SETS["paper"]),
+}
+RECIPE = Recipe("metrics", SHOWS, COUNTS, needs, make, judge)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from pivec.figures import INK, MUTED, add_heading, axes_at, new_figure, quiet_axes
 from pivec.policies import load_policies
@@ -21,16 +23,12 @@ from reproduction.figures import (
     add_labels,
     draw_learning_curves,
 )
-from reproduction.pipeline import Training, Workshop
-from reproduction.published import Array, bootstrap_interval, column, markdown, notes
-from reproduction.recipes import Finding, Need, Recipe, Result, Told
+from reproduction.pipeline import Pipeline, Training
+from reproduction.published import notes
+from reproduction.recipes import Account, Finding, Need, Recipe, Result
+from reproduction.tables import Array, bootstrap_interval, column, markdown
 from reproduction.training.novelty import read_generations
 from reproduction.worlds.deceptive_point import START, WALLS
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
 
 ES, TERMINAL = "ES", "NSR-ES, terminal state"
 GAUSSIAN, SUPERVECTOR = "NSR-ES, Gaussian", "NSR-ES, supervector"
@@ -200,28 +198,28 @@ class Counts:
     runs: int
 
 
-def needs(shop: Workshop, counts: Counts) -> list[Need]:
+def needs(pipeline: Pipeline, counts: Counts) -> list[Need]:
     """List what is trained."""
-    return list(trainings(shop, counts).values())
+    return list(trainings(pipeline, counts).values())
 
 
-def trainings(shop: Workshop, counts: Counts) -> dict[str, Training]:
+def trainings(pipeline: Pipeline, counts: Counts) -> dict[str, Training]:
     """Describe the runs of each method; run i has the same first networks in all of NSR-ES."""
     return {
-        name: shop.training(ENVIRONMENT, "es", counts.runs, name=name)
+        name: pipeline.training(ENVIRONMENT, "es", counts.runs, name=name)
         if behaviour is None
-        else shop.training(ENVIRONMENT, "nsr-es", counts.runs, name=name, behaviour=behaviour)
+        else pipeline.training(ENVIRONMENT, "nsr-es", counts.runs, name=name, behaviour=behaviour)
         for name, behaviour in METHODS.items()
     }
 
 
-def make(shop: Workshop, counts: Counts) -> Result:
+def make(pipeline: Pipeline, counts: Counts) -> Result:
     """Train, follow the best return so far, and compare."""
-    planned = trainings(shop, counts)
-    shop.train(list(planned.values()))
-    histories = {name: history(shop, training) for name, training in planned.items()}
-    ways = {name: best_ways(shop, training) for name, training in planned.items()}
-    rng = np.random.default_rng(shop.seed)
+    planned = trainings(pipeline, counts)
+    pipeline.train(list(planned.values()))
+    histories = {name: history(pipeline, training) for name, training in planned.items()}
+    ways = {name: best_ways(pipeline, training) for name, training in planned.items()}
+    rng = np.random.default_rng(pipeline.seed)
     curves = {name: curve(steps, best, rng) for name, (steps, best, _) in histories.items()}
     rows = [
         {
@@ -238,7 +236,7 @@ def make(shop: Workshop, counts: Counts) -> Result:
     return Result({"runs": rows, "curves": curves}, {"novelty": novelty_figure(curves, ways)})
 
 
-def tell(numbers: Mapping[str, Any], _counts: Counts) -> Told:
+def judge(numbers: Mapping[str, Any], _counts: Counts) -> Account:
     """Say what the numbers show."""
     rows, curves = numbers["runs"], numbers["curves"]
     finals, policies = (
@@ -248,16 +246,16 @@ def tell(numbers: Mapping[str, Any], _counts: Counts) -> Told:
     rng = np.random.default_rng(0)  # of the bootstrap
     text = table(curves, finals, policies)
     judged = findings(curves, finals, policies, rng)
-    return Told(rows, text, judged, notes("novelty", best=max(map(np.max, policies.values()))))
+    return Account(rows, text, judged, notes("novelty", best=max(map(np.max, policies.values()))))
 
 
-def history(shop: Workshop, training: Training) -> tuple[Array, Array, Array]:
+def history(pipeline: Pipeline, training: Training) -> tuple[Array, Array, Array]:
     """Steps, and the best mean return so far of a generation and of a policy.
 
     All are (runs, generations). The paper's is that of a generation: the mean over all policies
     around the parent.
     """
-    runs = [read_generations(shop.run_folder(training, run)) for run in range(training.runs)]
+    runs = [read_generations(pipeline.run_folder(training, run)) for run in range(training.runs)]
     steps, batches, best = (
         np.array([[getattr(entry, name) for entry in run] for run in runs], dtype=np.float64)
         for name in ("steps", "batch_return", "best_return")
@@ -265,14 +263,14 @@ def history(shop: Workshop, training: Training) -> tuple[Array, Array, Array]:
     return steps, np.maximum.accumulate(batches, axis=1), best
 
 
-def best_ways(shop: Workshop, training: Training) -> list[Array]:
+def best_ways(pipeline: Pipeline, training: Training) -> list[Array]:
     """For each run, the way that its best policy takes: one episode's states, (n, 2)."""
     ways = []
     for run in range(training.runs):
-        folder = shop.run_folder(training, run)
+        folder = pipeline.run_folder(training, run)
         best = max(read_generations(folder), key=lambda entry: entry.mean_return)
         policies = load_policies(folder / f"generation_{best.number}.safetensors")
-        data = collect(ENVIRONMENT, policies, episodes=1, seed=shop.seed)
+        data = collect(ENVIRONMENT, policies, episodes=1, seed=pipeline.seed)
         ways.append(np.asarray(data.states, dtype=np.float64))
     return ways
 
@@ -289,11 +287,6 @@ def _first_above(best: Array, limit: float) -> int | None:
     return int(above[0]) if len(above) else None
 
 
-RECIPE = Recipe(
-    name="novelty",
-    shows="Figure 5 (b): novelty search in the deceptive point, best mean return so far",
-    counts={"smoke": Counts(1), "small": Counts(5), "paper": Counts(10)},
-    needs=needs,
-    make=make,
-    tell=tell,
-)
+SHOWS = "Figure 5 (b): novelty search in the deceptive point, best mean return so far"
+COUNTS = {"smoke": Counts(1), "small": Counts(5), "paper": Counts(10)}
+RECIPE = Recipe("novelty", SHOWS, COUNTS, needs, make, judge)

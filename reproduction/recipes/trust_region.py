@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from pivec.figures import add_heading, axes_at, lined_axes, new_figure
 from pivec.parallel import Tell
@@ -19,19 +21,10 @@ from reproduction.figures import (
     add_labels,
     draw_learning_curves,
 )
-from reproduction.pipeline import Workshop
-from reproduction.published import (
-    Array,
-    Rows,
-    bootstrap_interval,
-    column,
-    different,
-    markdown,
-    notes,
-    toml,
-    where,
-)
-from reproduction.recipes import PICTURE, Calculation, Finding, Need, Recipe, Result, Told
+from reproduction.pipeline import Pipeline
+from reproduction.published import notes, toml
+from reproduction.recipes import PICTURE, Account, Calculation, Finding, Need, Recipe, Result
+from reproduction.tables import Array, Rows, bootstrap_interval, column, different, markdown, where
 from reproduction.training.trust_region import (
     CONSTRAINTS,
     OTHER_VARIANTS,
@@ -49,11 +42,6 @@ from reproduction.training.trust_region import (
     stopped,
     tenths,
 )
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
 
 # What the paper calls them, and the thresholds it chose.
 TITLES = {
@@ -374,7 +362,7 @@ class Counts:
     variants: tuple[str, ...] = (*SEARCHED_VARIANTS, *OTHER_VARIANTS)
 
 
-def needs(shop: Workshop, counts: Counts) -> list[Need]:  # noqa: ARG001 - as of all recipes
+def needs(pipeline: Pipeline, counts: Counts) -> list[Need]:  # noqa: ARG001 - as of all recipes
     """List what is computed, without what the search does beyond the first ranges."""
     few = counts.sweep_repetitions
     amounts = dict.fromkeys((*CONSTRAINTS, *OTHERS), counts.repetitions)
@@ -395,10 +383,10 @@ def _seconds(name: str, steps: int) -> float:
     return float(speeds[base_of(name)] * (speeds["wider"] if "-64" in name else 1) * steps / 1e6)
 
 
-def make(shop: Workshop, counts: Counts) -> Result:
+def make(pipeline: Pipeline, counts: Counts) -> Result:
     """Search the thresholds, repeat the best of each rule, and compare."""
     few, searched = range(counts.sweep_repetitions), set(counts.variants) & set(SEARCHED_VARIANTS)
-    runner = partial(_runs, shop, counts.steps)
+    runner = partial(_runs, pipeline, counts.steps)
     swept = _search(CONSTRAINTS, runner, few)
     chosen = best_thresholds(swept)
     runs = runner(
@@ -414,7 +402,7 @@ def make(shop: Workshop, counts: Counts) -> Result:
         if base_of(name) in chosen and name not in searched
     }
     runs |= runner([(name, chosen.get(name, np.inf)) for name in counts.variants], few, "variants")
-    rng = np.random.default_rng(shop.seed)
+    rng = np.random.default_rng(pipeline.seed)
     sweep = [{"method": key[0], **_summary(key, group, rng)} for key, group in swept.items()]
     summary = {key[0]: _summary(key, group, rng) for key, group in runs.items()}
     curves = {name: _curve(group, counts, rng) for (name, _), group in runs.items()}
@@ -426,7 +414,7 @@ def make(shop: Workshop, counts: Counts) -> Result:
         "tenths": {
             name: [tenths(run).tolist() for run in group] for (name, _), group in runs.items()
         },
-        "runs": _rows(swept, "search", shop) + _rows(runs, "repeat", shop),
+        "runs": _rows(swept, "search", pipeline) + _rows(runs, "repeat", pipeline),
     }
     return Result(numbers, {"trust-region": trust_region_figure(curves, sweep, chosen, summary)})
 
@@ -454,13 +442,13 @@ def best_thresholds(swept: Runs) -> dict[str, float]:
     return {name: max(of, key=of.__getitem__) for name, of in areas.items()}
 
 
-def tell(numbers: Mapping[str, Any], _counts: Counts) -> Told:
+def judge(numbers: Mapping[str, Any], _counts: Counts) -> Account:
     """Say what the numbers show."""
-    return Told(numbers["runs"], tables(numbers), findings(numbers), remarks(numbers))
+    return Account(numbers["runs"], tables(numbers), findings(numbers), remarks(numbers))
 
 
 def _runs(
-    shop: Workshop,
+    pipeline: Pipeline,
     steps: int,
     what: Sequence[tuple[str, float]],
     repetitions: Sequence[int],
@@ -473,13 +461,13 @@ def _runs(
     inputs = [
         {
             "settings": settings_of(*key)._replace(total_steps=steps)._asdict(),
-            "path_seed": _path_seed(shop, i),
-            "seed": [shop.seed, i],
+            "path_seed": _path_seed(pipeline, i),
+            "seed": [pipeline.seed, i],
         }
         for key in what
         for i in repetitions
     ]
-    done = iter(shop.computed_all("trust-region", inputs, run_path, title))
+    done = iter(pipeline.computed_all("trust-region", inputs, run_path, title))
     return {key: [PathRun(**next(done)) for _ in repetitions] for key in what}
 
 
@@ -489,8 +477,8 @@ def run_path(inputs: Mapping[str, Any], _tell: Tell) -> dict[str, Any]:
     return learn_path(settings, inputs["path_seed"], inputs["seed"])._asdict()
 
 
-def _path_seed(shop: Workshop, repetition: int) -> int:
-    return shop.seed * _FACTOR + repetition
+def _path_seed(pipeline: Pipeline, repetition: int) -> int:
+    return pipeline.seed * _FACTOR + repetition
 
 
 def _summary(
@@ -527,7 +515,7 @@ def _finite(threshold: float) -> float | None:
     return threshold if np.isfinite(threshold) else None
 
 
-def _rows(runs: Runs, part: str, shop: Workshop) -> list[dict[str, Any]]:
+def _rows(runs: Runs, part: str, pipeline: Pipeline) -> list[dict[str, Any]]:
     """One row for each run."""
     return [
         {
@@ -535,7 +523,7 @@ def _rows(runs: Runs, part: str, shop: Workshop) -> list[dict[str, Any]]:
             "method": key[0],
             "threshold": _finite(key[1]),
             "repetition": i,
-            "path_seed": _path_seed(shop, i),
+            "path_seed": _path_seed(pipeline, i),
             "mean_return": float(run.returns.mean()),
             "first_fifth": float(tenths(run)[:2].mean()),
             "last_tenth": float(tenths(run)[-1]),
@@ -548,15 +536,10 @@ def _rows(runs: Runs, part: str, shop: Workshop) -> list[dict[str, Any]]:
     ]
 
 
-RECIPE = Recipe(
-    name="trust-region",
-    shows="Figure 5 (a): PPO on the dangerous path, its updates stopped by different constraints",
-    counts={
-        "smoke": Counts(2, 2, 8_192, ("gaussian-ends", "none-64")),
-        "small": Counts(10, 10, 1_000_000),
-        "paper": Counts(50, 10, 1_000_000),
-    },
-    needs=needs,
-    make=make,
-    tell=tell,
-)
+SHOWS = "Figure 5 (a): PPO on the dangerous path, its updates stopped by different constraints"
+COUNTS = {
+    "smoke": Counts(2, 2, 8_192, ("gaussian-ends", "none-64")),
+    "small": Counts(10, 10, 1_000_000),
+    "paper": Counts(50, 10, 1_000_000),
+}
+RECIPE = Recipe("trust-region", SHOWS, COUNTS, needs, make, judge)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from reproduction.pipeline import Workshop
-from reproduction.published import pearson, published, scaled_return, toml
+from reproduction.pipeline import Pipeline
+from reproduction.published import published, scaled_return, toml
 from reproduction.recipes.clipping import (
     RECIPE,
     curves,
@@ -18,17 +18,18 @@ from reproduction.recipes.clipping import (
     trainings,
 )
 from reproduction.supervectors import Described, successive_distances
+from reproduction.tables import pearson
 
 
 @pytest.fixture
-def shop(tmp_path):
-    return Workshop(tmp_path, "paper")
+def pipeline(tmp_path):
+    return Pipeline(tmp_path, "paper")
 
 
-def test_both_clips_are_the_ratio_and_do_not_decay(shop):
-    ours = {one.name: one for one in trainings(shop, RECIPE.counts["paper"], "CartPole-v1")}
-    usual = shop.training("CartPole-v1", "ppo", 5)
-    assert ours["a2c"].key == shop.training("CartPole-v1", "a2c", 5).key
+def test_both_clips_are_the_ratio_and_do_not_decay(pipeline):
+    ours = {one.name: one for one in trainings(pipeline, RECIPE.counts["paper"], "CartPole-v1")}
+    usual = pipeline.training("CartPole-v1", "ppo", 5)
+    assert ours["a2c"].key == pipeline.training("CartPole-v1", "a2c", 5).key
     for name, ratio in (("clip 0.5", 0.5), ("clip 0.2", 0.2)):
         settings = ours[name].settings
         assert settings["clip_range"] == settings["clip_range_vf"] == ratio
@@ -42,13 +43,13 @@ def test_both_clips_are_the_ratio_and_do_not_decay(shop):
 @pytest.mark.parametrize(
     "name", ["BipedalWalker-v3", "LunarLander-v3", "Acrobot-v1", "Pendulum-v1"]
 )
-def test_elsewhere_0_2_is_what_other_recipes_train(shop, name):
-    ours = {one.name: one for one in trainings(shop, RECIPE.counts["paper"], name)}
-    assert ours["clip 0.2"].key == shop.training(name, "ppo", 5).key
+def test_elsewhere_0_2_is_what_other_recipes_train(pipeline, name):
+    ours = {one.name: one for one in trainings(pipeline, RECIPE.counts["paper"], name)}
+    assert ours["clip 0.2"].key == pipeline.training(name, "ppo", 5).key
     assert ours["clip 0.3"].checkpoints == 50
 
 
-def test_the_paper_has_a_number_for_all_that_is_trained(shop):
+def test_the_paper_has_a_number_for_all_that_is_trained(pipeline):
     counts = RECIPE.counts["paper"]
     for part in ("distance", "correlation"):
         theirs = published()["clipping"][part]
@@ -58,9 +59,9 @@ def test_the_paper_has_a_number_for_all_that_is_trained(shop):
     assert set(published()["reward_range"]) == set(counts.environments)
 
 
-def test_the_background_is_fitted_on_all_policies(shop):
+def test_the_background_is_fitted_on_all_policies(pipeline):
     counts = RECIPE.counts["paper"]
-    compared = space(shop, counts, "CartPole-v1")
+    compared = space(pipeline, counts, "CartPole-v1")
     assert sum(part.policies * counts.runs for part in compared.background) == 3_000
     assert compared.policies.policies == 50
 
@@ -209,7 +210,7 @@ def test_numbers_of_earlier_versions_are_told_to_be_so():
         "changed_settings": {"ppo": {"steps": [1000, 100_000]}, "a2c": {}},
     }
     counts = RECIPE.counts["paper"]
-    new = RECIPE.tell(numbers | {"trained": [trained]}, counts)
+    new = RECIPE.judge(numbers | {"trained": [trained]}, counts)
     assert any(note.endswith("networks of a run: CartPole 5 (A2C 50).") for note in new.notes)
     assert any("CartPole ppo steps 1,000 (100,000)." in note for note in new.notes)
     assert "by visitation" in new.tables
@@ -217,7 +218,7 @@ def test_numbers_of_earlier_versions_are_told_to_be_so():
     for row in [*numbers["runs"], *numbers["summary"]]:
         for key in [key for key in row if key.startswith("visitation")]:
             del row[key]
-    old = RECIPE.tell(numbers, counts)
+    old = RECIPE.judge(numbers, counts)
     assert old.notes[0].startswith("Made before")
     assert old.findings[0].why.startswith("Trained with earlier settings")
     assert "by visitation" not in old.tables

@@ -8,7 +8,7 @@ import pytest
 from pivec.characterizations import names
 from pivec.errors import PivecError
 from pivec.workflows.collect import collect
-from reproduction.pipeline import Workshop
+from reproduction.pipeline import Pipeline
 from reproduction.published import published
 from reproduction.recipes.cost import (
     RECIPE,
@@ -18,11 +18,11 @@ from reproduction.recipes.cost import (
     cost_figure,
     findings,
     growth,
+    judge,
     measure_in_process,
     needs,
     shipped_policies,
     table,
-    tell,
 )
 
 
@@ -74,12 +74,12 @@ def test_policies_that_come_with_the_package_are_spread_over_all_runs():
 def test_every_characterization_is_measured_where_it_counts(tmp_path):
     for scale in ("small", "paper"):
         assert RECIPE.counts[scale].methods == names()
-    assert len(needs(Workshop(tmp_path, "smoke"), RECIPE.counts["paper"])) == len(names())
+    assert len(needs(Pipeline(tmp_path, "smoke"), RECIPE.counts["paper"])) == len(names())
 
 
 def test_the_plan_measures_what_is_asked_for(tmp_path):
     [need] = needs(
-        Workshop(tmp_path, "smoke"), Counts(policies=(2, 4), episodes=3, methods=("returns",))
+        Pipeline(tmp_path, "smoke"), Counts(policies=(2, 4), episodes=3, methods=("returns",))
     )
     assert need.amount == 18
     assert need.seconds > 0
@@ -125,7 +125,7 @@ def test_the_table_has_the_papers_rating_beside_ours():
 
 @pytest.mark.parametrize(("cores", "words"), [(1, "one core"), (2, "2 cores"), (None, "the cores")])
 def test_the_page_says_how_many_cores_there_were(cores, words):
-    told = tell({"rows": rows(supervector=3.0), "methods": {}, "cores": cores}, None)
+    told = judge({"rows": rows(supervector=3.0), "methods": {}, "cores": cores}, None)
     assert f"distances on {words} of this machine" in told.notes[0]
 
 
@@ -139,11 +139,13 @@ def test_the_figure_has_a_line_for_each_method():
 
 def test_the_plan_knows_what_was_measured(tmp_path):
     counts = RECIPE.counts["smoke"]
-    shop = Workshop(tmp_path, "smoke")
-    first, *others = needs(shop, counts)
+    pipeline = Pipeline(tmp_path, "smoke")
+    first, *others = needs(pipeline, counts)
     assert not first.done
-    shop.computed("cost", _inputs(shop, counts, counts.methods[0]), lambda: {"seconds": 1.0})
-    first, *again = needs(shop, counts)
+    pipeline.computed(
+        "cost", _inputs(pipeline, counts, counts.methods[0]), lambda: {"seconds": 1.0}
+    )
+    first, *again = needs(pipeline, counts)
     assert first.done
     assert not any(need.done for need in again)
     assert len(again) == len(others)

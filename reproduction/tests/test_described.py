@@ -14,16 +14,16 @@ from pivec.parallel import current, using
 from pivec.policies import name_policies
 from pivec.states import VisitedStates
 from pivec.workflows.collect import collect
-from reproduction import pipeline as workshop
+from reproduction import pipeline as stages
 from reproduction import supervectors as module
-from reproduction.pipeline import Collection, Training, Workshop
+from reproduction.pipeline import Collection, Pipeline, Training
 from reproduction.supervectors import chance_distances, described, papers_supervector, space_of
 
 RANDOM = name_policies("random:12")
 
 
-class TrainedShop(Workshop):
-    """A workshop whose runs are trained: six random policies each."""
+class TrainedPipeline(Pipeline):
+    """A pipeline whose runs are trained: six random policies each."""
 
     def train(self, trainings):
         pass
@@ -58,35 +58,35 @@ def space():
 
 
 def test_the_background_has_so_many_policies_of_each_training(space, tmp_path):
-    shop = TrainedShop(tmp_path, "smoke")
+    pipeline = TrainedPipeline(tmp_path, "smoke")
     assert [part.policies for part in space.background] == [2, 4]
     assert all(part.kept for part in space.background)
     assert not space.policies.kept
     few = space_of(replace(space.policies, policies=3), 100, Counts(3, 1000))
     assert [part.policies for part in few.background] == [3, 3]
-    played = [need for need in space.needs(shop) if isinstance(need, Collection)]
+    played = [need for need in space.needs(pipeline) if isinstance(need, Collection)]
     assert [(part.kept, part.policies) for part in played] == [
         (True, 2), (True, 4), (False, 4), (False, 2),  # six of each run
     ]  # fmt: skip
     whole = space_of(replace(space.policies, policies=3), None, Counts(3, 1000))
     assert [part.policies for part in whole.background] == [3, 3]
-    played = [need for need in whole.needs(shop) if isinstance(need, Collection)]
+    played = [need for need in whole.needs(pipeline) if isinstance(need, Collection)]
     assert played == list(whole.background)  # nothing is played beside the background
 
 
 def test_the_plan_counts_the_states_that_are_fitted_on_and_described(space, tmp_path):
-    *_, fitted, described_ = space.needs(TrainedShop(tmp_path, "smoke"))
+    *_, fitted, described_ = space.needs(TrainedPipeline(tmp_path, "smoke"))
     assert fitted.amount == pytest.approx(50 * (2 * 2 + 4) * 6 * 501 / 1e6)
     assert described_.amount == pytest.approx(18 * 6 * 501 / 1e6)
-    few = replace(space, states=1000).needs(TrainedShop(tmp_path, "smoke"))[-2]
+    few = replace(space, states=1000).needs(TrainedPipeline(tmp_path, "smoke"))[-2]
     assert few.amount == pytest.approx(50 * 1000 / 1e6)
 
 
 def test_another_kind_of_description_has_the_same_background_model(space, tmp_path):
-    shop = TrainedShop(tmp_path, "smoke")
-    ours, theirs = described(shop, space, Visitation), described(shop, space)
+    pipeline = TrainedPipeline(tmp_path, "smoke")
+    ours, theirs = described(pipeline, space, Visitation), described(pipeline, space)
     assert len(list((tmp_path / "results").glob("background-*"))) == 1
-    everyone = [one for each in space.policies.trainings for one in shop.policies(each)]
+    everyone = [one for each in space.policies.trainings for one in pipeline.policies(each)]
     data = collect("CartPole-v1", everyone, 6, 0)
     [file] = (tmp_path / "results").glob("background-*")
     with np.load(file) as learned:
@@ -97,25 +97,25 @@ def test_another_kind_of_description_has_the_same_background_model(space, tmp_pa
     np.testing.assert_array_equal(ours.returns, theirs.returns)
 
 
-def test_policies_play_where_the_workshop_was_told_to(tmp_path, monkeypatch):
+def test_policies_play_where_the_pipeline_was_told_to(tmp_path, monkeypatch):
     engines = []
     monkeypatch.setattr("pivec.workflows.collect.play", lambda *_: engines.append(current()))
     with using("serial", 1) as engine, suppress(PivecError, KeyError, TypeError):
-        TrainedShop(tmp_path, "smoke").play("CartPole-v1", RANDOM[:1], 1, 0)
+        TrainedPipeline(tmp_path, "smoke").play("CartPole-v1", RANDOM[:1], 1, 0)
     assert engines == [engine]
 
 
 def test_points_are_those_of_a_model_fitted_and_applied_at_once(space, tmp_path):
-    shop = TrainedShop(tmp_path, "smoke")
+    pipeline = TrainedPipeline(tmp_path, "smoke")
     collection = space.policies
-    found = described(shop, space)
+    found = described(pipeline, space)
     assert found.groups.tolist() == ["one-0"] * 6 + ["one-1"] * 6 + ["other-0"] * 6
     assert found.rows("one-1").tolist() == list(range(6, 12))
 
-    everyone = [one for each in collection.trainings for one in shop.policies(each)]
+    everyone = [one for each in collection.trainings for one in pipeline.policies(each)]
     data = collect("CartPole-v1", everyone, 6, 0)
     chosen = [one.info.label for each in collection.trainings
-              for one in shop.policies(each, 4 // each.runs)]  # fmt: skip
+              for one in pipeline.policies(each, 4 // each.runs)]  # fmt: skip
     method = papers_supervector(3, max_states=100_000).fit(data.select(chosen))
     distances = method.distances(data)
     x = found.points.astype(float)
@@ -127,25 +127,25 @@ def test_points_are_those_of_a_model_fitted_and_applied_at_once(space, tmp_path)
 def test_known_states_are_not_played_again_and_nothing_is_the_second_time(
     space, tmp_path, monkeypatch
 ):
-    shop = TrainedShop(tmp_path, "smoke")
+    pipeline = TrainedPipeline(tmp_path, "smoke")
     played = []
 
     def counted(environment, policies, *arguments, **options):
         played.extend(one.info.label for one in policies)
         return collect(environment, policies, *arguments, **options)
 
-    monkeypatch.setattr(workshop, "collect", counted)
-    first = described(shop, space)
+    monkeypatch.setattr(stages, "collect", counted)
+    first = described(pipeline, space)
     assert len(played) == len(set(played)) == 18
-    again = described(shop, space)
+    again = described(pipeline, space)
     assert len(played) == 18
     np.testing.assert_array_equal(first.points, again.points)
 
 
 def test_batches_do_not_change_the_result(space, tmp_path, monkeypatch):
-    whole = described(TrainedShop(tmp_path / "a", "smoke"), space)
+    whole = described(TrainedPipeline(tmp_path / "a", "smoke"), space)
     monkeypatch.setattr(module, "AT_ONCE", 5)
-    parts = described(TrainedShop(tmp_path / "b", "smoke"), space)
+    parts = described(TrainedPipeline(tmp_path / "b", "smoke"), space)
     # Rounding depends on which states are summed in one block.
     np.testing.assert_allclose(whole.points, parts.points, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(whole.chance, parts.chance, rtol=1e-4)

@@ -13,7 +13,7 @@ from reproduction.evaluations import (
     policy_sets,
     unit_rows,
 )
-from reproduction.pipeline import Collection, Training, Workshop
+from reproduction.pipeline import Collection, Pipeline, Training
 from reproduction.published import toml
 from reproduction.recipes import Calculation, components, metrics
 from reproduction.recipes.cost import shipped_policies
@@ -24,25 +24,27 @@ NAN = float("nan")
 
 
 @pytest.fixture
-def shop(tmp_path):
-    return Workshop(tmp_path, "smoke")
+def pipeline(tmp_path):
+    return Pipeline(tmp_path, "smoke")
 
 
-def test_each_set_is_one_run_of_the_training_that_other_recipes_share(shop):
+def test_each_set_is_one_run_of_the_training_that_other_recipes_share(pipeline):
     counts = metrics.Counts(sets=3, policies=5, episodes=6)
-    sets = policy_sets(shop, counts, "CartPole-v1")
+    sets = policy_sets(pipeline, counts, "CartPole-v1")
     assert [one.runs for one in sets] == [(0,), (1,), (2,)]
     assert len({one.key for one in sets}) == 3
-    assert {one.trainings[0].key for one in sets} == {shop.training("CartPole-v1", "ppo", 5).key}
+    assert {one.trainings[0].key for one in sets} == {
+        pipeline.training("CartPole-v1", "ppo", 5).key
+    }
 
 
 @pytest.mark.parametrize("scale", ["smoke", "small", "paper"])
 def test_metrics_and_components_need_the_same_runs_and_sets(tmp_path, scale):
-    shop = Workshop(tmp_path, scale)
+    pipeline = Pipeline(tmp_path, scale)
     found = [
         [
             need
-            for need in one.RECIPE.needs(shop, one.RECIPE.counts[scale])
+            for need in one.RECIPE.needs(pipeline, one.RECIPE.counts[scale])
             if isinstance(need, Training | Collection)
         ]
         for one in (metrics, components)
@@ -52,8 +54,8 @@ def test_metrics_and_components_need_the_same_runs_and_sets(tmp_path, scale):
 
 
 def test_the_plan_counts_every_trajectory_of_every_characterization(tmp_path):
-    shop, counts = Workshop(tmp_path, "paper"), metrics.RECIPE.counts["paper"]
-    work = [need for need in metrics.needs(shop, counts) if isinstance(need, Calculation)]
+    pipeline, counts = Pipeline(tmp_path, "paper"), metrics.RECIPE.counts["paper"]
+    work = [need for need in metrics.needs(pipeline, counts) if isinstance(need, Calculation)]
     assert len(work) == 7 * 5  # characterizations and environments
     trajectories = 3 * 100 * 3 * (100 + 50 + 25 + 10)
     lengths = toml("lengths")["CartPole-v1"]["ppo"]["steps"], 200
@@ -62,12 +64,12 @@ def test_the_plan_counts_every_trajectory_of_every_characterization(tmp_path):
     }
 
 
-def test_the_supervectors_of_metrics_are_a_row_of_components(shop, monkeypatch):
+def test_the_supervectors_of_metrics_are_a_row_of_components(pipeline, monkeypatch):
     """The same unit, so that it is computed once."""
     counts = {"environments": ("CartPole-v1",), "sets": 1, "policies": 3, "episodes": 4,
               "sizes": (2,), "repetitions": 2}  # fmt: skip
-    monkeypatch.setattr(Workshop, "train", lambda *_: None)
-    monkeypatch.setattr(Workshop, "policies", lambda *_: shipped_policies(3))
+    monkeypatch.setattr(Pipeline, "train", lambda *_: None)
+    monkeypatch.setattr(Pipeline, "policies", lambda *_: shipped_policies(3))
     for module, own in (
         (
             metrics,
@@ -76,10 +78,10 @@ def test_the_supervectors_of_metrics_are_a_row_of_components(shop, monkeypatch):
         (components, {"components": (1, 4)}),
     ):
         chosen = module.Counts(**counts, **own)
-        found = evaluated(shop, chosen, module.methods_of(chosen))
+        found = evaluated(pipeline, chosen, module.methods_of(chosen))
         assert found.computed == (4 if module is metrics else 2)  # there with both fits
-    assert len(list((shop.cache / "evaluation" / "units").iterdir())) == 6
-    [returns] = mean_returns(shop, chosen)["CartPole-v1"]
+    assert len(list((pipeline.cache / "evaluation" / "units").iterdir())) == 6
+    [returns] = mean_returns(pipeline, chosen)["CartPole-v1"]
     assert len(returns) == 3
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pivec.figures import MAX_PNG_BYTES, to_png
-from reproduction.pipeline import Workshop
+from reproduction.pipeline import Pipeline
 from reproduction.recipes.evolution import (
     ENVIRONMENTS,
     RECIPE,
@@ -28,13 +28,13 @@ from reproduction.supervectors import Described
 
 
 def test_runs_of_reinforcement_learning_are_shared_and_populations_have_one(tmp_path):
-    shop = Workshop(tmp_path, "paper")
-    compared = space(shop, RECIPE.counts["paper"], "CartPole-v1")
+    pipeline = Pipeline(tmp_path, "paper")
+    compared = space(pipeline, RECIPE.counts["paper"], "CartPole-v1")
     trainings = compared.policies.trainings
     assert [(training.name, training.runs) for training in trainings] == [
         ("ppo", 5), ("a2c", 5), ("neat", 1), ("cmaes", 1),
     ]  # fmt: skip
-    assert trainings[0].key == shop.training("CartPole-v1", "ppo", 1).key
+    assert trainings[0].key == pipeline.training("CartPole-v1", "ppo", 1).key
     # At most 100 policies of an algorithm.
     assert [part.policies for part in compared.background] == [20, 20, 100, 100]
 

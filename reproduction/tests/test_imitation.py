@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from reproduction.pipeline import Workshop
-from reproduction.published import pearson, toml
+from reproduction.pipeline import Pipeline
+from reproduction.published import toml
 from reproduction.recipes import Calculation
 from reproduction.recipes.imitation import (
     RECIPE,
@@ -18,21 +18,22 @@ from reproduction.recipes.imitation import (
     normalised_return,
     table,
 )
+from reproduction.tables import pearson
 from reproduction.training.runs import settings_for
 
 pytest.importorskip("Box2D")  # here, where warnings are no errors: they would crash it
 
 
 def test_experts_are_the_runs_of_other_recipes(tmp_path):
-    shop = Workshop(tmp_path, "paper")
+    pipeline = Pipeline(tmp_path, "paper")
     counts = RECIPE.counts["paper"]
     assert (counts.trajectories, counts.epochs, counts.episodes) == (10, 50, 100)
-    ours = experts(shop, counts, "LunarLander-v3")
-    assert ours.key == shop.training("LunarLander-v3", "ppo", 1).key
+    ours = experts(pipeline, counts, "LunarLander-v3")
+    assert ours.key == pipeline.training("LunarLander-v3", "ppo", 1).key
     assert ours.runs == 5
     fewer = replace(counts, expert_steps={"BipedalWalkerHardcore-v3": 3_000_000})
-    assert experts(shop, fewer, "LunarLander-v3").key == ours.key
-    hard = experts(shop, fewer, "BipedalWalkerHardcore-v3")
+    assert experts(pipeline, fewer, "LunarLander-v3").key == ours.key
+    hard = experts(pipeline, fewer, "BipedalWalkerHardcore-v3")
     assert (hard.settings["steps"], hard.checkpoints) == (3_000_000, 1)
 
 
@@ -40,7 +41,7 @@ def test_experts_of_hardcore_are_trained_for_as_long_as_there_is_time_and_the_pa
     tmp_path,
 ):
     counts, place = RECIPE.counts["paper"], "BipedalWalkerHardcore-v3"
-    ours = experts(Workshop(tmp_path, "paper"), counts, place).settings
+    ours = experts(Pipeline(tmp_path, "paper"), counts, place).settings
     assert ours["steps"] == 20_000_000
     assert settings_for("ppo", place) == {**ours, "steps": 100_000_000}
     runs = runs_with([-0.5], environment=place, expert=310.0, expert_steps=ours["steps"])
@@ -48,8 +49,8 @@ def test_experts_of_hardcore_are_trained_for_as_long_as_there_is_time_and_the_pa
 
 
 def test_what_is_planned_of_cloning_follows_the_lengths_of_episodes(tmp_path):
-    shop, counts = Workshop(tmp_path, "paper"), RECIPE.counts["paper"]
-    work = [need for need in RECIPE.needs(shop, counts) if isinstance(need, Calculation)]
+    pipeline, counts = Pipeline(tmp_path, "paper"), RECIPE.counts["paper"]
+    work = [need for need in RECIPE.needs(pipeline, counts) if isinstance(need, Calculation)]
     hard, lander = work[:3], work[3:]
     assert hard[0].amount == 5 * 50 * 10 * 2000 / 1e3  # not known, so their limit
     length = toml("lengths")["LunarLander-v3"]["ppo"]["steps"]

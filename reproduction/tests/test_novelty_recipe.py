@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from reproduction.pipeline import Workshop
-from reproduction.published import bootstrap_interval
+from reproduction.pipeline import Pipeline
 from reproduction.recipes import novelty as recipe
 from reproduction.recipes.novelty import EDGE, METHODS, RECIPE, curve, findings, table, trainings
+from reproduction.tables import bootstrap_interval
 from reproduction.training.novelty import Generation
 
 OUT, IN = [3.9, 3.5, 4.0, 3.8, 0.69], [0.70, 0.69, 0.70, 0.65, 0.70]
@@ -61,7 +61,7 @@ def test_the_edge_of_the_bar_is_what_no_policy_in_the_pocket_passes() -> None:
 
 
 def test_the_paper_scale_has_the_papers_counts(tmp_path) -> None:
-    planned = trainings(Workshop(tmp_path, "paper"), RECIPE.counts["paper"])
+    planned = trainings(Pipeline(tmp_path, "paper"), RECIPE.counts["paper"])
     assert [each.runs for each in planned.values()] == [10] * 5
     for each in planned.values():
         assert each.settings["generations"] == 128
@@ -74,13 +74,13 @@ def test_numbers_are_the_best_of_generations_and_of_policies(tmp_path, monkeypat
     def generations(_):
         return [Generation(i, 10 * i, 0, 0.1 * i, 0.1 * i, 0.0, x) for i, x in enumerate([1, 3, 2])]
 
-    monkeypatch.setattr(Workshop, "train", lambda *_: None)
+    monkeypatch.setattr(Pipeline, "train", lambda *_: None)
     monkeypatch.setattr(recipe, "read_generations", generations)
     monkeypatch.setattr(recipe, "best_ways", lambda *_: [np.zeros((2, 2))])
-    numbers = recipe.make(Workshop(tmp_path, "paper"), recipe.Counts(2)).numbers
+    numbers = recipe.make(Pipeline(tmp_path, "paper"), recipe.Counts(2)).numbers
     assert [row["method"] for row in numbers["runs"][::2]] == list(METHODS)
     for row in numbers["runs"]:
         assert (row["best_batch_return"], row["best_return"]) == (3.0, pytest.approx(0.2))
         assert (row["out_of_pocket_in_generation"], row["steps"]) == (0, 20)
         assert numbers["curves"][row["method"]]["mean"] == [1, 3, 3]
-    assert "| 3.00 | 2 of 2 | 0.20 | 0.20 |" in recipe.tell(numbers, recipe.Counts(2)).tables
+    assert "| 3.00 | 2 of 2 | 0.20 | 0.20 |" in recipe.judge(numbers, recipe.Counts(2)).tables

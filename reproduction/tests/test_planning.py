@@ -9,7 +9,7 @@ import pytest
 
 from reproduction import planning
 from reproduction.__main__ import print_plan
-from reproduction.pipeline import Collection, Workshop
+from reproduction.pipeline import Collection, Pipeline
 from reproduction.planning import Step
 from reproduction.published import toml
 from reproduction.recipes import NAMES, Calculation, Recipe, components, metrics, recipe
@@ -24,9 +24,9 @@ class Counts:
     runs: int
 
 
-def needs(shop, counts):
-    ppo = shop.training("CartPole-v1", "ppo", counts.runs)
-    neat = shop.training("CartPole-v1", "neat", 1)
+def needs(pipeline, counts):
+    ppo = pipeline.training("CartPole-v1", "ppo", counts.runs)
+    neat = pipeline.training("CartPole-v1", "neat", 1)
     return [ppo, neat, Collection((ppo, neat), 4, 5), Calculation("sums", 10, 0.5)]
 
 
@@ -54,9 +54,9 @@ def test_stages_are_planned_once_and_not_when_they_are_there(tmp_path):
     assert steps[3].seconds == 5.0
     # 5 policies of PPO, 5 of NEAT's 6; 4 episodes of 392 and 319 states of 4 numbers of 4 bytes.
     assert steps[2].bytes == (5 * 4 * 392 + 5 * 4 * 319) * 4 * 4
-    shop = Workshop(tmp_path / "cache", "smoke")
-    collection = needs(shop, Counts(1))[2]
-    shop.collect(collection)
+    pipeline = Pipeline(tmp_path / "cache", "smoke")
+    collection = needs(pipeline, Counts(1))[2]
+    pipeline.collect(collection)
     later = planning.plan("one", "smoke", tmp_path)
     assert [step.done for step in later[:3]] == [True] * 3
     assert sum(step.bytes for step in later) == 0
@@ -83,8 +83,8 @@ def test_lengths_are_of_runs_there_are_and_within_their_limits(environment):
 
 
 def training(runs, environment="CartPole-v1", algorithm="ppo"):
-    shop = Workshop(Path("unused"), "paper", backend="gymnasium")
-    return shop.training(environment, algorithm, runs)
+    pipeline = Pipeline(Path("unused"), "paper", backend="gymnasium")
+    return pipeline.training(environment, algorithm, runs)
 
 
 def test_expected_are_the_lengths_of_the_table_and_limits_where_it_has_none():
@@ -134,7 +134,7 @@ def test_a_recipe_that_needs_more_runs_than_one_before_trains_the_others(monkeyp
 
 
 def test_runs_that_are_finished_are_not_counted_again(monkeypatch, tmp_path):
-    monkeypatch.setattr(Workshop, "is_trained", lambda _, training: training.runs <= 2)
+    monkeypatch.setattr(Pipeline, "is_trained", lambda _, training: training.runs <= 2)
     steps = planned(monkeypatch, tmp_path, [training(2)], [training(5)])
     assert [(step.done, step.amount) for step in steps] == [
         (True, "2 runs, 200,000 steps"),
@@ -156,11 +156,11 @@ def test_work_with_a_key_is_planned_once(monkeypatch, tmp_path):
 
 
 def test_supervectors_of_metrics_are_not_counted_again_for_components():
-    shop = Workshop(Path("unused"), "paper", backend="gymnasium")
+    pipeline = Pipeline(Path("unused"), "paper", backend="gymnasium")
     keys = [
         {
             need.key
-            for need in module.needs(shop, module.RECIPE.counts["paper"])
+            for need in module.needs(pipeline, module.RECIPE.counts["paper"])
             if isinstance(need, Calculation)
         }
         for module in (metrics, components)

@@ -11,7 +11,7 @@ import pytest
 from pivec.errors import UsageError
 from pivec.figures import new_figure
 from reproduction.pipeline import SCALES
-from reproduction.recipes import NAMES, Finding, Recipe, Result, Told, recipe
+from reproduction.recipes import NAMES, Account, Finding, Recipe, Result, recipe
 from reproduction.runner import chosen_recipes, counts_of, reproduce, write
 
 
@@ -29,7 +29,7 @@ def made(scale="smoke"):
 def tell(numbers, counts):
     rows = [{"run": 0, "value": 1.5}, {"run": 1, "value": 2.5}]
     told = [Finding("", "it grows", "3", "2.5", True), Finding("", "it shrinks", "3", "4", False)]
-    return Told(rows, "| ours |\n| --- |\n| 1 |", told, ["A note."])
+    return Account(rows, "| ours |\n| --- |\n| 1 |", told, ["A note."])
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -98,7 +98,7 @@ def test_everything_is_written(tmp_path):
     [("smoke", False, None), ("smoke", True, True), ("small", False, True)],
 )
 def test_what_is_too_small_tells_nothing(tmp_path, monkeypatch, scale, tells, expected):
-    one = replace(made(), make=lambda *_: Result({}, {}), tells_at_smoke=tells)
+    one = replace(made(), make=lambda *_: Result({}, {}), judged_at_smoke=tells)
     monkeypatch.setattr("reproduction.runner.chosen_recipes", lambda _: [one])
     folder = reproduce("made", scale, tmp_path)["made"]
     grows, _ = json.loads((folder / "numbers.json").read_text())["findings"]

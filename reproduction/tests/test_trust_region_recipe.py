@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from reproduction.pipeline import Workshop
+from reproduction.pipeline import Pipeline
 from reproduction.recipes import trust_region
 from reproduction.recipes.trust_region import best_thresholds, findings, interval
 from reproduction.runner import reproduce
@@ -159,7 +159,7 @@ def test_a_peak_is_quick_early_and_followed_by_a_drop():
 
 def test_the_plan_counts_the_runs(tmp_path):
     counts = trust_region.RECIPE.counts["paper"]
-    needs = trust_region.needs(Workshop(tmp_path, "paper"), counts)
+    needs = trust_region.needs(Pipeline(tmp_path, "paper"), counts)
     amounts = {need.what.split()[2]: need.amount for need in needs}
     assert amounts["max-tv"] == 9 * 10 + 40
     assert amounts["visitation"] == 8 * 10

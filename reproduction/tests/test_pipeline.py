@@ -1,4 +1,4 @@
-"""The workshop: stages are kept under the hash of what decides them, and shared."""
+"""Stages are kept under the hash of what decides them, and shared."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from pivec.errors import PivecError, UsageError
 from pivec.policies import load_policies
-from reproduction.pipeline import Collection, Workshop, digest_of, spread_evenly
+from reproduction.pipeline import Collection, Pipeline, digest_of, spread_evenly
 
 pytest.importorskip("stable_baselines3")
 
@@ -17,66 +17,67 @@ TINY = {"steps": 128, "n_envs": 2, "n_steps": 32, "batch_size": 32, "n_epochs": 
 
 
 @pytest.fixture(scope="module")
-def shop(tmp_path_factory):
-    return Workshop(tmp_path_factory.mktemp("cache"), "smoke")
+def pipeline(tmp_path_factory):
+    return Pipeline(tmp_path_factory.mktemp("cache"), "smoke")
 
 
-def tiny(shop, runs=2, **more):
-    return shop.training("CartPole-v1", "ppo", runs, checkpoints=3, **TINY, **more)
+def tiny(pipeline, runs=2, **more):
+    return pipeline.training("CartPole-v1", "ppo", runs, checkpoints=3, **TINY, **more)
 
 
-def test_more_runs_add_to_fewer(shop):
-    one, two = tiny(shop, 1), tiny(shop, 2)
+def test_more_runs_add_to_fewer(pipeline):
+    one, two = tiny(pipeline, 1), tiny(pipeline, 2)
     assert one.key == two.key
-    shop.train([one])
-    first = shop.run_folder(one, 0) / "run.json"
+    pipeline.train([one])
+    first = pipeline.run_folder(one, 0) / "run.json"
     written = first.stat().st_mtime_ns
-    assert shop.is_trained(one)
-    assert not shop.is_trained(two)
-    shop.train([two])
-    assert shop.is_trained(two)
+    assert pipeline.is_trained(one)
+    assert not pipeline.is_trained(two)
+    pipeline.train([two])
+    assert pipeline.is_trained(two)
     assert first.stat().st_mtime_ns == written
 
 
-def test_other_settings_are_another_training(shop):
+def test_other_settings_are_another_training(pipeline):
     keys = {
-        tiny(shop).key,
-        tiny(shop, clip_range=0.1).key,
-        tiny(shop, first=1).key,
-        shop.training("CartPole-v1", "ppo", 1).key,
-        shop.training("Pendulum-v1", "ppo", 1).key,
-        Workshop(shop.cache, "small").training("CartPole-v1", "ppo", 1).key,
-        Workshop(shop.cache, "smoke", seed=1).training("CartPole-v1", "ppo", 1).key,
+        tiny(pipeline).key,
+        tiny(pipeline, clip_range=0.1).key,
+        tiny(pipeline, first=1).key,
+        pipeline.training("CartPole-v1", "ppo", 1).key,
+        pipeline.training("Pendulum-v1", "ppo", 1).key,
+        Pipeline(pipeline.cache, "small").training("CartPole-v1", "ppo", 1).key,
+        Pipeline(pipeline.cache, "smoke", seed=1).training("CartPole-v1", "ppo", 1).key,
     }
     assert len(keys) == 7
 
 
-def test_ppo_and_a2c_do_not_begin_with_the_same_seed(shop):
+def test_ppo_and_a2c_do_not_begin_with_the_same_seed(pipeline):
     assert (
-        shop.training("CartPole-v1", "ppo", 5).seed + 5 < shop.training("Acrobot-v1", "a2c", 5).seed
+        pipeline.training("CartPole-v1", "ppo", 5).seed + 5
+        < pipeline.training("Acrobot-v1", "a2c", 5).seed
     )
 
 
-def test_policies_carry_the_name_of_their_training(shop):
-    policies = shop.policies(tiny(shop, name="clip 0.3"), 2)
+def test_policies_carry_the_name_of_their_training(pipeline):
+    policies = pipeline.policies(tiny(pipeline, name="clip 0.3"), 2)
     assert [one.info.group for one in policies] == ["clip 0.3-0"] * 2 + ["clip 0.3-1"] * 2
     assert [one.info.label for one in policies][:2] == ["clip 0.3-0/step_64", "clip 0.3-0/step_128"]
     assert [one.info.step for one in policies] == [64, 128] * 2
 
 
-def test_networks_are_saved_whether_or_not_an_update_came_between(shop):
+def test_networks_are_saved_whether_or_not_an_update_came_between(pipeline):
     # Two updates of 64 steps; saved after 32, 64, 96 and 128.
-    training = shop.training("CartPole-v1", "ppo", 1, checkpoints=4, decay=[], **TINY)
+    training = pipeline.training("CartPole-v1", "ppo", 1, checkpoints=4, decay=[], **TINY)
     assert (training.saves(), training.kept, training.distinct()) == (
         [32, 64, 96, 128], [0, 64, 128], 3,
     )  # fmt: skip
-    policies = shop.policies(training)
+    policies = pipeline.policies(training)
     assert [one.info.step for one in policies] == [32, 64, 96, 128]
     weights = [one.policy.fingerprint for one in policies]
     assert weights[1] == weights[2]
     assert len(set(weights)) == 3
     # The untrained one is there, since the first was saved before an update.
-    kept = load_policies(shop.run_folder(training, 0))
+    kept = load_policies(pipeline.run_folder(training, 0))
     assert [one.info.step for one in kept] == [0, 64, 128]
     assert [one.policy.fingerprint for one in kept] == [weights[0], weights[1], weights[3]]
     # Each has a sample of its own, also of equal networks.
@@ -85,27 +86,27 @@ def test_networks_are_saved_whether_or_not_an_update_came_between(shop):
         == len({one.info.label for one in policies})
         == 4
     )
-    assert [one.info.step for one in shop.policies(training, 2)] == [64, 128]
-    data = shop.collect(Collection((training,), episodes=3))
+    assert [one.info.step for one in pipeline.policies(training, 2)] == [64, 128]
+    data = pipeline.collect(Collection((training,), episodes=3))
     _, first, second, _ = (data.select([one.info.label]).states for one in policies)
     assert first.shape != second.shape or (first != second).any()
 
 
 def test_updates_of_the_paper_are_rarer_than_its_policies(tmp_path):
-    shop = Workshop(tmp_path, "paper")
-    lander = shop.training("LunarLander-v3", "ppo", 5)
+    pipeline = Pipeline(tmp_path, "paper")
+    lander = pipeline.training("LunarLander-v3", "ppo", 5)
     assert [lander.distinct(count) for count in (50, 100, 500)] == [50, 62, 62]
     assert set(lander.updates(50)) <= set(lander.updates(100)) <= set(lander.kept)
-    assert shop.training("LunarLander-v3", "a2c", 5).distinct(500) == 500
+    assert pipeline.training("LunarLander-v3", "a2c", 5).distinct(500) == 500
 
 
-def test_what_trained_is_told(shop):
-    training = tiny(shop)
-    shop.train([training])
-    old = shop.run_folder(training, 1) / "run.json"
+def test_what_trained_is_told(pipeline):
+    training = tiny(pipeline)
+    pipeline.train([training])
+    old = pipeline.run_folder(training, 1) / "run.json"
     content = json.loads(old.read_text())
     old.write_text(json.dumps({key: content[key] for key in ("run", "result")}))
-    [told] = shop.provenance([training, Collection((training,), 1), training])
+    [told] = pipeline.provenance([training, Collection((training,), 1), training])
     old.write_text(json.dumps(content))
     assert (told["algorithm"], told["runs"], told["settings"]["n_steps"]) == ("ppo", 2, 32)
     assert told["processors"] == [content["processor"], None]
@@ -114,37 +115,37 @@ def test_what_trained_is_told(shop):
     assert told["seconds"][1] is None
 
 
-def test_states_are_collected_once(shop):
-    collection = Collection((tiny(shop),), episodes=2, policies=2)
-    data = shop.collect(collection)
+def test_states_are_collected_once(pipeline):
+    collection = Collection((tiny(pipeline),), episodes=2, policies=2)
+    data = pipeline.collect(collection)
     assert (data.n_policies, data.n_episodes) == (4, 8)
-    marks = {path: path.stat().st_mtime_ns for path in shop.store_folder(collection).iterdir()}
-    again = shop.collect(collection)
+    marks = {path: path.stat().st_mtime_ns for path in pipeline.store_folder(collection).iterdir()}
+    again = pipeline.collect(collection)
     np.testing.assert_array_equal(data.states, again.states)
     assert marks == {path: path.stat().st_mtime_ns for path in marks}
-    assert Collection((tiny(shop),), episodes=3, policies=2).key != collection.key
+    assert Collection((tiny(pipeline),), episodes=3, policies=2).key != collection.key
 
 
-def test_an_interrupted_collection_goes_on(shop, monkeypatch):
-    collection = Collection((tiny(shop),), episodes=2, policies=2, seed=1)
-    from reproduction import pipeline as workshop
+def test_an_interrupted_collection_goes_on(pipeline, monkeypatch):
+    collection = Collection((tiny(pipeline),), episodes=2, policies=2, seed=1)
+    from reproduction import pipeline as module
 
     def half(env, policies, *arguments, **more):
         real(env, policies[:2], *arguments, **more)
         raise KeyboardInterrupt
 
-    real = workshop.collect
-    monkeypatch.setattr(workshop, "collect", half)
+    real = module.collect
+    monkeypatch.setattr(module, "collect", half)
     with pytest.raises(KeyboardInterrupt):
-        shop.collect(collection)
-    assert not shop.is_collected(collection)
-    monkeypatch.setattr(workshop, "collect", real)
-    assert shop.collect(collection).n_policies == 4
-    assert shop.is_collected(collection)
+        pipeline.collect(collection)
+    assert not pipeline.is_collected(collection)
+    monkeypatch.setattr(module, "collect", real)
+    assert pipeline.collect(collection).n_policies == 4
+    assert pipeline.is_collected(collection)
 
 
 def test_results_are_computed_once_for_the_same_inputs(tmp_path):
-    shop = Workshop(tmp_path, "smoke")
+    pipeline = Pipeline(tmp_path, "smoke")
     calls = []
 
     def make():
@@ -152,27 +153,27 @@ def test_results_are_computed_once_for_the_same_inputs(tmp_path):
         return {"numbers": np.arange(3.0), "names": ["a", "b"], "one": 1.5}
 
     for _ in range(2):
-        result = shop.computed("sums", {"n": 3}, make)
+        result = pipeline.computed("sums", {"n": 3}, make)
         np.testing.assert_array_equal(result["numbers"], [0, 1, 2])
         assert result["names"].tolist() == ["a", "b"]
         assert float(result["one"]) == 1.5
     assert len(calls) == 1
-    shop.computed("sums", {"n": 4}, make)
+    pipeline.computed("sums", {"n": 4}, make)
     assert len(calls) == 2
 
 
 def test_a_damaged_result_is_told(tmp_path):
-    shop = Workshop(tmp_path, "smoke")
-    shop.computed("sums", {}, lambda: {"a": 1})
+    pipeline = Pipeline(tmp_path, "smoke")
+    pipeline.computed("sums", {}, lambda: {"a": 1})
     [file] = (tmp_path / "results").iterdir()
     file.write_bytes(b"nothing")
     with pytest.raises(PivecError, match="remove it to compute it anew"):
-        shop.computed("sums", {}, lambda: {"a": 1})
+        pipeline.computed("sums", {}, lambda: {"a": 1})
 
 
 def test_an_unknown_scale_is_told(tmp_path):
     with pytest.raises(UsageError, match="smoke, small, paper"):
-        Workshop(tmp_path, "huge")
+        Pipeline(tmp_path, "huge")
 
 
 def test_evenly_from_the_first_to_the_last():
