@@ -14,7 +14,7 @@ from rich.table import Table
 
 import reproduction as paper
 from pivec.cli.main import run
-from pivec.cli.options import Quiet, Seed, folder, with_options
+from pivec.cli.options import Quiet, Seed, folder_name, with_options
 from pivec.errors import PivecError, UsageError
 from pivec.options import EngineOptions
 from pivec.parallel import using
@@ -24,10 +24,7 @@ from reproduction.recipes import NAMES, recipe
 
 Names = Annotated[
     list[str] | None,
-    typer.Argument(
-        metavar="[NAME]...",
-        help="Recipes (see --list), or [bold]all[/bold].",
-    ),
+    typer.Argument(metavar="[NAME]...", help="Recipes (see --list), or [bold]all[/bold]."),
 ]
 Scale = Annotated[
     str,
@@ -40,7 +37,7 @@ Out = Annotated[
     Path | None,
     typer.Option(
         metavar="DIR",
-        parser=folder,
+        parser=folder_name,
         help="Gets SCALE/NAME/ for each recipe (reproduced); what is verified (docs/results).",
     ),
 ]
@@ -56,7 +53,9 @@ Runs = Annotated[
 ]
 Cache = Annotated[
     Path | None,
-    typer.Option(metavar="DIR", parser=folder, help="Policies, states and results (OUT/cache)."),
+    typer.Option(
+        metavar="DIR", parser=folder_name, help="Policies, states and results (OUT/cache)."
+    ),
 ]
 Backend = Annotated[
     str, typer.Option(help="What steps the environments: auto, gymnasium or envpool.")
@@ -75,7 +74,7 @@ Retell = Annotated[
 ]
 
 
-@with_options
+@with_options(EngineOptions)
 def reproduce(
     names: Names = None,
     scale: Scale = "small",
@@ -89,9 +88,8 @@ def reproduce(
     plan: Plan = False,
     verify: Verify = False,
     retell: Retell = False,
-    *,
-    running: EngineOptions,
     quiet: Quiet = False,
+    **running: Any,
 ) -> None:
     """Make the paper's figures and tables: train, collect, describe, measure, draw.
 
@@ -105,37 +103,34 @@ def reproduce(
     cores, unless --jobs or --engine says otherwise.
     """
     if list_:
-        print_recipes()
+        table = Table("recipe", "what", box=None)
+        for name in NAMES:
+            table.add_row(name, recipe(name).shows)
+        Console().print(table)
         return
     if verify or retell:
-        _told_again(out or Path("docs/results"), write=retell)
+        _check_pages(out or Path("docs/results"), write=retell)
         return
     if not names:
-        raise UsageError(f"expected one or more recipes, or all: {', '.join(paper.NAMES)}")
-    if running == EngineOptions():
-        running = EngineOptions(engine="processes")
+        raise UsageError(f"expected one or more recipes, or all: {', '.join(NAMES)}")
+    if EngineOptions(**running) == EngineOptions():
+        running["engine"] = "processes"
     out = out or Path("reproduced")
-    given: dict[str, Any] = {
-        "environments": env,
-        "runs": runs,
-        "cache": cache,
-        "seed": seed,
-        "backend": backend,
-    }
+    given: dict[str, Any] = {"environments": env, "runs": runs, "cache": cache, "seed": seed}
+    given["backend"] = backend
     if plan:
         steps = paper.plan(names, scale, out, **given)
-        with using(running.engine, running.jobs) as engine:
+        with using(running["engine"], running["jobs"]) as engine:
             print_plan(steps, engine.n_workers)
         return
     command = shlex.join(["python", "-m", "reproduction", *sys.argv[1:]])
-    folders = paper.reproduce(
-        names, scale, out, progress=not quiet, command=command, **given, **vars(running)
-    )
+    given |= {"progress": not quiet, "command": command}
+    folders = paper.reproduce(names, scale, out, **given, **running)
     for name, written in folders.items():
         say(f"{name}: {written / 'README.md'}")
 
 
-def _told_again(out: Path, *, write: bool) -> None:
+def _check_pages(out: Path, *, write: bool) -> None:
     """Write what follows from the numbers in a folder, or check what is there."""
     if write:
         changed = paper.retell(out)
@@ -146,14 +141,6 @@ def _told_again(out: Path, *, write: bool) -> None:
         )
     else:
         say(f"All that is said in {out} follows from its numbers.")
-
-
-def print_recipes() -> None:
-    """Print the recipes, and what they show."""
-    table = Table("recipe", "what", box=None)
-    for name in NAMES:
-        table.add_row(name, recipe(name).shows)
-    Console().print(table)
 
 
 def print_plan(steps: Sequence[Step], jobs: int) -> None:
@@ -180,21 +167,13 @@ def print_plan(steps: Sequence[Step], jobs: int) -> None:
 
 def _cost(steps: Sequence[Step], jobs: int = 1) -> tuple[str, str]:
     """Time and size on disk of steps."""
-    return _time(sum(step.seconds for step in steps) / jobs), _size(sum(s.bytes for s in steps))
-
-
-def _time(seconds: float) -> str:
-    for unit, length in (("h", 3600.0), ("min", 60.0)):
-        if seconds >= length:
-            return f"{seconds / length:.1f} {unit}"
-    return f"{seconds:.1f} s"
-
-
-def _size(size: int) -> str:
-    for unit, length in (("GB", 10**9), ("MB", 10**6)):
-        if size >= length:
-            return f"{size / length:.1f} {unit}"
-    return f"{size / 1000:.0f} kB"
+    seconds, size = sum(step.seconds for step in steps) / jobs, sum(step.bytes for step in steps)
+    time = f"{seconds:.1f} s"
+    if seconds >= 60:
+        time = f"{seconds / 60:.1f} min" if seconds < 3600 else f"{seconds / 3600:.1f} h"
+    if size < 10**6:
+        return time, f"{size / 1000:.0f} kB"
+    return time, f"{size / 10**6:.1f} MB" if size < 10**9 else f"{size / 10**9:.1f} GB"
 
 
 def main() -> None:
