@@ -208,11 +208,7 @@ def index(folder: Path) -> str:
 def _judged(
     results: Sequence[tuple[Path, Measured]],
 ) -> Iterator[tuple[Sequence[Path], Measured, Sequence[Finding]]]:
-    """Give findings with the files they come from.
-
-    Where several folders hold a recipe at one scale, each for other environments, what it says of
-    all environments is judged by all of them together.
-    """
+    """Give findings with the files they come from."""
     groups: dict[tuple[str, str], list[tuple[Path, Measured]]] = {}
     for file, measured in results:
         groups.setdefault((measured.recipe.name, measured.scale), []).append((file, measured))

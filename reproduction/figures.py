@@ -28,11 +28,7 @@ def panel_grid(
     margins: tuple[float, float, float, float],
     narrowest: float = 0.0,
 ) -> tuple[Figure, Callable[[int, int], Axes]]:
-    """Make a figure of equal panels, and a function that adds the one of a row and a column.
-
-    All is in inches: the size of a panel (width, height), the gaps between two of them, the
-    margins (left, right, top, bottom), and the width of the figure at least.
-    """
+    """Make a figure of equal panels, sizes in inches, and a function that adds one of them."""
     (rows, columns), (wide, high), (across, over) = shape, size, gaps
     left, right, top, bottom = margins
     width = max(left + columns * (wide + across) - across + right, narrowest)

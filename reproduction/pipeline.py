@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pivec.errors import PivecError, UsageError
+from pivec.errors import UsageError
 from pivec.files import atomic_write, make_folder
 from pivec.parallel import Work, current
 from pivec.policies import NamedPolicy, fingerprint_of, load_policies
@@ -32,7 +32,7 @@ from pivec.states import Store, VisitedStates
 from pivec.terminal import Progress
 from pivec.workflows.collect import collect
 from reproduction.published import toml
-from reproduction.training.runs import POPULATIONS, settings_for
+from reproduction.training.runs import POPULATIONS, read_arrays, settings_for, write_arrays
 from reproduction.training.train import finish_runs, plan_runs
 
 
@@ -66,11 +66,7 @@ class Training:
         return None if self.checkpoints is None else self.updates()
 
     def saves(self, count: int | None = None) -> list[int]:
-        """Steps at which the paper's scripts save ``count`` policies of a run, evenly spread.
-
-        They do so whether or not an update came in between. There are at most ``checkpoints``, and
-        so many if None.
-        """
+        """Steps at which the paper's scripts save policies, evenly, updated in between or not."""
         most = self.checkpoints or 0
         count = most if count is None else min(count, most)
         return [(i + 1) * int(self.settings["steps"]) // count for i in range(count)]
@@ -81,10 +77,7 @@ class Training:
         return sorted({step // batch * batch for step in self.saves(count)})
 
     def distinct(self, count: int | None = None) -> int:
-        """Tell how many of ``count`` policies of a run of PPO or A2C are different networks.
-
-        Where updates are rarer than policies, the same network is saved more than once.
-        """
+        """Tell how many of ``count`` policies of a run of PPO or A2C are different networks."""
         return len(self.updates(count))
 
 
@@ -231,7 +224,7 @@ class Pipeline:
     def is_trained(self, training: Training) -> bool:
         """Tell whether all runs are finished."""
         folders = [self.run_folder(training, number) for number in range(training.runs)]
-        return all(map(_is_finished, folders))
+        return all(_read_run(folder).get("result") is not None for folder in folders)
 
     def run_folder(self, training: Training, number: int) -> Path:
         """Name the folder in which a run keeps its policies."""
@@ -244,12 +237,7 @@ class Pipeline:
         count: int | None = None,
         runs: Sequence[int] | None = None,
     ) -> list[NamedPolicy]:
-        """Load the policies of all runs or some, in order, ``count`` of each spread evenly.
-
-        Of PPO and A2C they are what the paper's scripts save (`Training.saves`): a network that is
-        saved twice is two policies, which act for themselves. Groups are ``name-0``, ``name-1``,
-        ... and labels begin with these.
-        """
+        """Load the policies of all runs or some, in order, ``count`` of each spread evenly."""
         self.train([training])
         policies = []
         for number in range(training.runs) if runs is None else runs:
@@ -265,13 +253,10 @@ class Pipeline:
         return policies
 
     def provenance(self, needs: Sequence[Any]) -> list[dict[str, Any]]:
-        """Tell how and where the trainings among the needs of a recipe were trained.
-
-        What a run does not tell, as those of earlier versions, is None.
-        """
+        """Tell how and where the trainings among the needs of a recipe were trained."""
         entries = []
         for training in {need.key: need for need in needs if isinstance(need, Training)}.values():
-            runs = [_told(self.run_folder(training, number)) for number in range(training.runs)]
+            runs = [_read_run(self.run_folder(training, number)) for number in range(training.runs)]
             entries.append(
                 {
                     "name": training.name,
@@ -331,7 +316,9 @@ class Pipeline:
         collections, counts, parameters, seeds.
         """
         file = self._result_file(name, inputs)
-        return _read_result(file) if file.exists() else _write_result(file, make())
+        if not file.exists():
+            write_arrays(file, {key: np.asarray(value) for key, value in make().items()})
+        return read_arrays(file)
 
     def is_computed(self, name: str, inputs: Mapping[str, Any]) -> bool:
         """Tell whether `computed` would give what it gave before."""
@@ -340,10 +327,7 @@ class Pipeline:
     def computed_all(
         self, name: str, inputs: Sequence[Mapping[str, Any]], work: Work, title: str
     ) -> list[Arrays]:
-        """Return what ``work`` gives for each of the inputs; what is missing side by side.
-
-        As for `computed`, inputs decide the result: they are all that ``work`` gets.
-        """
+        """Return what ``work`` gives for each of the inputs; what is missing side by side."""
         files = [self._result_file(name, given) for given in inputs]
         by_file = dict(zip(files, inputs, strict=True))
         todo = [given for file, given in by_file.items() if not file.exists()]
@@ -351,9 +335,10 @@ class Pipeline:
             for reply in current().map(work, todo, name=lambda _: title):
                 if reply.failure is not None:
                     raise reply.failure
-                _write_result(self._result_file(name, reply.item), reply.content)
+                made = {key: np.asarray(value) for key, value in reply.content.items()}
+                write_arrays(self._result_file(name, reply.item), made)
                 bar.advance(1)
-        return [_read_result(file) for file in files]
+        return [read_arrays(file) for file in files]
 
     def finish(self, stage: str) -> None:
         """Note that all results of a stage, named by a digest of what decides it, are there."""
@@ -369,29 +354,7 @@ class Pipeline:
         return self.cache / "results" / f"{name}-{digest_of(dict(inputs))}.npz"
 
 
-def _read_result(file: Path) -> Arrays:
-    try:
-        with np.load(file, allow_pickle=False) as stored:
-            return dict(stored)
-    except (OSError, ValueError, KeyError) as error:
-        raise PivecError(
-            f"{file} cannot be read ({error}): remove it to compute it anew"
-        ) from error
-
-
-def _write_result(file: Path, made: Mapping[str, Any]) -> Arrays:
-    result = {key: np.asarray(value) for key, value in made.items()}
-    file.parent.mkdir(parents=True, exist_ok=True)
-    with atomic_write(file) as stream:
-        np.savez_compressed(stream, **result)  # type: ignore[arg-type]
-    return result
-
-
-def _is_finished(run: Path) -> bool:
-    return _told(run).get("result") is not None
-
-
-def _told(run: Path) -> dict[str, Any]:
+def _read_run(run: Path) -> dict[str, Any]:
     """Read run.json of a run; empty if there is none."""
     try:
         content = json.loads((run / RUN).read_text(encoding="utf-8"))

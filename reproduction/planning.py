@@ -49,10 +49,7 @@ def plan(
     seed: int = 0,
     backend: str = "auto",
 ) -> list[Step]:
-    """List the steps of recipes with the time and disk to expect; arguments as for `reproduce`.
-
-    Stages that several recipes share are listed once.
-    """
+    """List the steps of recipes with the time and disk to expect; arguments as for `reproduce`."""
     pipeline = Pipeline(Path(cache or Path(out) / "cache"), scale, seed=seed, backend=backend)
     needs = [
         (recipe.name, need)

@@ -131,11 +131,7 @@ class Described:
 
 
 def space_of(policies: Collection, most: int | None, counts: Any) -> Space:
-    """Choose what is described, and what its background model is fitted on.
-
-    That is at most ``most`` policies of each training, spread evenly over its runs, and all if
-    None; ``counts`` has ``components`` and ``background_states``.
-    """
+    """Choose what is described, and what its background model is fitted on."""
     background = []
     for training in policies.trainings:
         count = policies.policies
@@ -147,10 +143,7 @@ def space_of(policies: Collection, most: int | None, counts: Any) -> Space:
 
 
 def fit_need(environment: str, states: float, components: int) -> Calculation:
-    """Describe the fit of a background model to so many states, for the plan.
-
-    The paper's fit took as long as some fifty passes over them, in BipedalWalker and LunarLander.
-    """
+    """Plan the fit of a background model: as long as some fifty passes over the states."""
     what = f"fit the background model of {environment}, passes over a million states"
     return Calculation(what, 50 * states / 1e6, pass_seconds(environment, components))
 

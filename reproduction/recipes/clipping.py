@@ -33,51 +33,39 @@ OLD = (
 )
 
 
-def table(summary: Rows, runs: int) -> str:
-    """Write both halves of the paper's table as Markdown, ours with the paper's in brackets.
+TABLES = {
+    "distance": ("Distance travelled", 1),
+    "correlation": ("Corr(R, d)", 2),
+    "visitation_distance": ("Distance travelled by visitation", 2),
+    "visitation_correlation": ("Corr(R, d) by visitation", 2),
+}
 
-    Beside them stands what visitation gives, of which the paper has nothing. One run has no
-    deviation.
-    """
+
+def table(summary: Rows, runs: int) -> str:
+    """Write the paper's table as Markdown, ours with the paper's in brackets, if it has them."""
     kinds = ("mean", "std") if runs > 1 else ("mean",)
-    environments = different(summary, "environment")
-    parts = []
-    for name, title, digits in (
-        ("distance", "Distance travelled", 1),
-        ("correlation", "Corr(R, d)", 2),
-    ):
-        theirs = published()["clipping"][name]
-        lines = []
-        for setting in different(summary, "setting"):
-            cells = ["A2C" if setting == A2C else setting]
-            for environment in environments:
-                [ours] = where(summary, environment=environment, setting=setting)
-                pair = [ours[f"{name}_{kind}"] for kind in kinds]
-                paper = _shown(theirs[environment][setting], digits)
-                cells.append(f"{_shown(pair, digits)} ({paper})")
-            lines.append(cells)
-        parts.append(f"**{title}**: ours (paper), mean ± standard deviation over runs")
-        parts.append(markdown(["clip ratio", *map(short, environments)], lines))
-    for name, title, digits in (
-        ("visitation_distance", "Distance travelled by visitation", 2),
-        ("visitation_correlation", "Corr(R, d) by visitation", 2),
-    ):
+    environments, parts = different(summary, "environment"), []
+    for name, (title, digits) in TABLES.items():
         if f"{name}_mean" not in summary[0]:  # of earlier versions
             continue
-        lines = [
-            [
-                "A2C" if setting == A2C else setting,
-                *(
-                    _shown([row[f"{name}_{kind}"] for kind in kinds], digits)
-                    for environment in environments
-                    for row in where(summary, environment=environment, setting=setting)
-                ),
-            ]
-            for setting in different(summary, "setting")
-        ]
-        parts.append(f"**{title}**, which the paper does not have: mean ± standard deviation")
+        theirs, lines = published()["clipping"].get(name), []
+        for setting in different(summary, "setting"):
+            cells = [_name(setting)]
+            for environment in environments:
+                [ours] = where(summary, environment=environment, setting=setting)
+                paper = f" ({_shown(theirs[environment][setting], digits)})" if theirs else ""
+                cells.append(_shown([ours[f"{name}_{kind}"] for kind in kinds], digits) + paper)
+            lines.append(cells)
+        shown = ": ours (paper), mean ± standard deviation over runs"
+        if not theirs:
+            shown = ", which the paper does not have: mean ± standard deviation"
+        parts.append(f"**{title}**{shown}")
         parts.append(markdown(["clip ratio", *map(short, environments)], lines))
     return "\n\n".join(parts)
+
+
+def _name(setting: str) -> str:
+    return "A2C" if setting == A2C else setting
 
 
 def _shown(pair: Sequence[float], digits: int) -> str:
@@ -134,7 +122,7 @@ def clipping_figure(rows: Rows) -> Figure:
         below.axhline(0, color=MUTED, linewidth=0.8, zorder=1)
         below.set_ylim(-1, 1)
         below.set_yticks([-1, -0.5, 0, 0.5, 1])
-        labels = ["A2C" if setting == A2C else setting.lstrip("0") for setting in settings]
+        labels = [_name(setting).lstrip("0") for setting in settings]
         below.set_xticklabels(labels, rotation=90 if len(settings) > 8 else 0)
         add_labels(below, "clip ratio")
         if j == 0:
@@ -323,10 +311,6 @@ def _as_printed(rows: Rows, environment: str) -> Finding:
     )
 
 
-def _name(setting: str) -> str:
-    return "A2C" if setting == A2C else setting
-
-
 def _a2c_is_farther(rows: Rows, environment: str) -> Finding:
     means, paper = _means(rows, "distance"), _printed("distance", environment)
     a2c, ppo = means[A2C], means[USUAL]
@@ -389,12 +373,10 @@ def _slows_down(curves: Rows, environment: str) -> Finding:
         f"{correlation:.2f}",
         2 * len(both) > len(ratios),
         environment,
-        "" if 2 * len(both) > len(ratios) else f"Not at {', '.join(_without(ratios, both))}",
+        ""
+        if 2 * len(both) > len(ratios)
+        else f"Not at {', '.join(s for s in ratios if s not in both)}",
     )
-
-
-def _without(items: Sequence[str], others: Sequence[str]) -> list[str]:
-    return [item for item in items if item not in others]
 
 
 def _slowing(curve: dict[str, Any]) -> Iterator[float]:
@@ -508,24 +490,15 @@ def space(pipeline: Pipeline, counts: Counts, environment: str) -> Space:
 
 
 def trainings(pipeline: Pipeline, counts: Counts, environment: str) -> tuple[Training, ...]:
-    """Describe the runs of PPO with each clip ratio, and those of A2C.
-
-    As in the paper's scripts, the ratio stays the same over training, and the value's clip is the
-    policy's. Where the paper's settings have it so at 0.2, recipes share these runs.
-    """
+    """Describe the runs of PPO with each clip ratio, and those of A2C."""
+    # As in the paper's scripts, the ratio does not decay, and the value's clip is the policy's.
 
     def ppo(ratio: float) -> Training:
         published = settings_for("ppo", environment)["decay"]
-        changes: dict[str, Any] = {
-            "clip_range": ratio,
-            "clip_range_vf": ratio,
-            "decay": [name for name in published if not name.startswith("clip_range")],
-        }
-        name = f"clip {ratio:g}"
-        kept = counts.policies
-        return pipeline.training(
-            environment, "ppo", counts.runs, name=name, checkpoints=kept, **changes
-        )
+        changes: dict[str, Any] = {"name": f"clip {ratio:g}", "checkpoints": counts.policies}
+        changes |= {"clip_range": ratio, "clip_range_vf": ratio}
+        changes["decay"] = [name for name in published if not name.startswith("clip_range")]
+        return pipeline.training(environment, "ppo", counts.runs, **changes)
 
     return *map(ppo, counts.ratios), pipeline.training(environment, "a2c", counts.runs)
 
@@ -548,7 +521,13 @@ def make(pipeline: Pipeline, counts: Counts) -> Result:
             ]
     ways = curves(runs)
     figures = {"clipping": clipping_figure(rows), "curves": curves_figure(ways)}
-    trained = [trained_as(pipeline, counts, environment) for environment in counts.environments]
+    trained = []
+    for environment in counts.environments:
+        ppo, *_, a2c = trainings(pipeline, counts, environment)
+        networks = {run.algorithm: run.distinct(counts.policies) for run in (ppo, a2c)}
+        changes = {name: pipeline.changed(name, environment) for name in networks}
+        trained.append({"environment": environment, "different_networks": networks})
+        trained[-1]["changed_settings"] = changes
     numbers = {"trained": trained, "runs": rows, "summary": summary(rows), "curves": ways}
     return Result(numbers, figures)
 
@@ -567,20 +546,6 @@ def row_of(environment: str, setting: str, number: int, run: Run, visits: Run) -
         "last_return": float(run.returns[-1]),
         "visitation_distance": visits.distance,
         "visitation_correlation": visits.correlation,
-    }
-
-
-def trained_as(pipeline: Pipeline, counts: Counts, environment: str) -> dict[str, Any]:
-    """Tell how many policies of a run are different networks, and what the scale changes."""
-    ppo, *_, a2c = trainings(pipeline, counts, environment)
-    return {
-        "environment": environment,
-        "different_networks": {
-            training.algorithm: training.distinct(counts.policies) for training in (ppo, a2c)
-        },
-        "changed_settings": {
-            algorithm: pipeline.changed(algorithm, environment) for algorithm in ("ppo", "a2c")
-        },
     }
 
 

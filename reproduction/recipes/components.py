@@ -38,10 +38,7 @@ METRICS = (
 
 
 def grid(summary: Rows, environment: str, metric: str) -> tuple[list[int], list[int], Any]:
-    """Return components, trajectories and the (components, trajectories) values of a metric.
-
-    Values are times a hundred, as in the paper: an error in percent is that already.
-    """
+    """Return components, trajectories and the (components, trajectories) values of a metric."""
     here = where(summary, environment=environment)
     components = sorted(different(here, "components"))
     sizes = sorted(different(here, "trajectories"), reverse=True)

@@ -487,10 +487,7 @@ def covered(cells: NDArray[np.int64], count: int, draws: int, rng: np.random.Gen
 
 
 def mean_distance(points: NDArray[Any]) -> float:
-    """Mean of the squared Euclidean distances of all pairs, which does not grow with their number.
-
-    For n points it is 2 n / (n - 1) times their mean squared distance from their mean.
-    """
+    """Mean squared distance of all pairs: 2 n / (n - 1) times that from their mean."""
     x = points.astype(np.float64)
     n = len(x)
     if n < 2:
@@ -499,11 +496,8 @@ def mean_distance(points: NDArray[Any]) -> float:
 
 
 def mean_step(points: NDArray[Any], chance: Array, order: NDArray[np.int64]) -> float:
-    """Mean distance from a policy to the next, or between the means of successive generations.
-
-    Sampling adds half of ``chance``, the distance between two samples of a policy, to each side of
-    a step, and the less to means the more policies they are of; that is taken off.
-    """
+    """Mean distance from a policy to the next, or between the means of successive generations."""
+    # Sampling adds half of `chance` at each end, the less to means the more policies they are of.
     mine = [order == generation for generation in np.unique(order)]
     path = np.array([points[rows].mean(axis=0, dtype=np.float64) for rows in mine])
     noise = np.array([chance[rows].mean() / rows.sum() for rows in mine])

@@ -62,10 +62,7 @@ class Components:
 def extraction_figure(
     data: VisitedStates, background: Components, means: Array, distances: Array
 ) -> Figure:
-    """Draw the way from states, which are angle and speed, to supervectors and distances.
-
-    For n policies, adapted means are (n, K, 2), and distances (n, n).
-    """
+    """Draw the way from states, which are angle and speed, to supervectors and distances."""
     n = len(data)
     colours = group_colours(n)
     above = BOTTOM + n * STRIP + BETWEEN

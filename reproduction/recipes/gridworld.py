@@ -77,11 +77,8 @@ class Scenario:
 
     @property
     def action_distance(self) -> float:
-        """Distance of the policies by actions: the sum of |π − π̂| over `acting` and actions.
-
-        Deterministic policies differ by 2 in a cell: one action has probability 1 and 0, another
-        0 and 1. Random actions belong to the world and do not enter.
-        """
+        """Distance of the policies by actions: the sum of |π − π̂| over `acting` and actions."""
+        # Random actions belong to the world and do not enter.
         return 2.0 * int((self.blue != self.green)[self.acting].sum())
 
     @property
@@ -92,38 +89,24 @@ class Scenario:
 
 def scenarios() -> tuple[Scenario, Scenario, Scenario]:
     """Make the scenarios distinct, doorway and unreachable."""
-    return _distinct(), _doorway(), _unreachable()
-
-
-def _distinct() -> Scenario:
-    """Up and then right against right and then up."""
-    blue, green = np.full((SIZE, SIZE), UP), np.full((SIZE, SIZE), RIGHT)
-    blue[-1], green[:, -1] = RIGHT, UP
-    walls = wall_mask(SIZE, SIZE, ())
-    return Scenario("distinct", "Distinct ways", "two ways, equally short", walls, blue, green)
-
-
-def _doorway() -> Scenario:
-    """One policy goes through the door; the other turns round in the cell before it."""
-    walls = wall_mask(SIZE, SIZE, [(2, row) for row in (0, 1, 3, 4)])
-    blue = np.full((SIZE, SIZE), UP)
-    blue[2, :3] = RIGHT  # along the row of the door, and through it
-    blue[3:, :2] = DOWN  # back to that row from above
-    blue[-1, 3] = RIGHT
-    green = blue.copy()
-    green[2, 1] = LEFT
-    return Scenario("doorway", "Doorway", "one cell differs", walls, blue, green)
-
-
-def _unreachable() -> Scenario:
-    """Walls leave one way; the policies differ only in the cells behind them."""
-    walls = wall_mask(SIZE, SIZE, [(1, row) for row in range(3)] + [(c, 3) for c in range(1, SIZE)])
-    blue = np.full((SIZE, SIZE), UP)
-    blue[-1] = RIGHT
-    green = blue.copy()
-    green[:3, 2:] = DOWN
-    title = "Unreachable cells"
-    return Scenario("unreachable", title, "nine cells differ, all unreachable", walls, blue, green)
+    up, right = np.full((SIZE, SIZE), UP), np.full((SIZE, SIZE), RIGHT)
+    up[-1], right[:, -1] = RIGHT, UP  # up and then right, right and then up
+    door = np.full((SIZE, SIZE), UP)
+    door[2, :3] = RIGHT  # along the row of the door, and through it
+    door[3:, :2] = DOWN  # back to that row from above
+    door[-1, 3] = RIGHT
+    turns, down = door.copy(), up.copy()
+    turns[2, 1] = LEFT  # in the cell before the door
+    down[:3, 2:] = DOWN  # in the cells behind the walls
+    free = wall_mask(SIZE, SIZE, ())
+    doorway = wall_mask(SIZE, SIZE, [(2, row) for row in (0, 1, 3, 4)])
+    shut = wall_mask(SIZE, SIZE, [(1, row) for row in range(3)] + [(c, 3) for c in range(1, SIZE)])
+    behind = "nine cells differ, all unreachable"
+    return (
+        Scenario("distinct", "Distinct ways", "two ways, equally short", free, up, right),
+        Scenario("doorway", "Doorway", "one cell differs", doorway, door, turns),
+        Scenario("unreachable", "Unreachable cells", behind, shut, up, down),
+    )
 
 
 Curves = tuple[Array, Array]
@@ -148,11 +131,7 @@ MARGIN_LEFT, MARGIN_RIGHT, TOP, BOTTOM = 0.78, 0.3, 1.42, 0.62
 def gridworld_figure(
     worlds: Sequence[Scenario], exact: Curves, simulated: Curves, episodes: int
 ) -> Figure:
-    """Draw the n scenarios side by side.
-
-    Curves are probabilities of a random action, (m,), and at each of them the distances of
-    actions, states and returns as shares of the largest possible, (n, m, 3).
-    """
+    """Draw the n scenarios side by side."""
     n = len(worlds)
     width = MARGIN_LEFT + n * SIDE + (n - 1) * GAP + MARGIN_RIGHT
     figure = new_figure(width, TOP + SIDE + BETWEEN + CURVES + BOTTOM)
@@ -179,7 +158,13 @@ def gridworld_figure(
                 zorder=3,
                 **MARKS,
             )
-        _dress_curves(axes, labelled=i == 0)
+        axes.set_xlim(-0.02, 1.02)
+        axes.set_ylim(0, 1.03)
+        axes.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0", "0.25", "0.5", "0.75", "1"])
+        axes.set_yticks([0, 0.25, 0.5, 0.75, 1], ["0", "", "0.5", "", "1"])
+        lined_axes(axes)
+        share = "distance, as a share\nof the largest possible" if i == 0 else ""
+        add_labels(axes, "probability of a random action", share)
     _add_legend(figure, episodes)
     return figure
 
@@ -222,16 +207,6 @@ def _tails(blue: int, green: int) -> Array:
     # Side by side, blue on the left or above.
     aside = 0.17 * np.array([-abs(a[1]), abs(a[0])])
     return np.array([aside - LENGTH / 2 * a, -aside - LENGTH / 2 * b])
-
-
-def _dress_curves(axes: Axes, *, labelled: bool) -> None:
-    axes.set_xlim(-0.02, 1.02)
-    axes.set_ylim(0, 1.03)
-    axes.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0", "0.25", "0.5", "0.75", "1"])
-    axes.set_yticks([0, 0.25, 0.5, 0.75, 1], ["0", "", "0.5", "", "1"])
-    lined_axes(axes)
-    share = "distance, as a share\nof the largest possible"
-    add_labels(axes, "probability of a random action", share if labelled else "")
 
 
 def _add_legend(figure: Figure, episodes: int) -> None:
@@ -359,11 +334,7 @@ def stacked(parts: Sequence[Visits], shape: tuple[int, ...]) -> Visits:
 def transition_matrix(
     walls: NDArray[np.bool_], policy: NDArray[np.int64], probability: float
 ) -> Array:
-    """Probabilities of going from cell to cell in one step, shape (n_cells, n_cells).
-
-    With ``probability`` one of the four actions, each as likely, replaces the policy's. From the
-    goal, the last cell, nothing leads anywhere: its row is 0.
-    """
+    """Probabilities of going from cell to cell in one step, shape (n_cells, n_cells)."""
     table = next_cells(walls)
     n = len(table)
     chosen = np.full((n, 4), probability / 4)
@@ -412,10 +383,7 @@ def simulated_visits(
     *,
     timeout: int = TIMEOUT,
 ) -> Visits:
-    """Visits over steps in episodes played side by side.
-
-    The standard errors are those of a ratio of sums over independent episodes.
-    """
+    """Visits over steps in episodes played side by side."""
     table, actions = next_cells(walls), policy.ravel()
     goal = len(table) - 1
     counts = np.zeros((episodes, len(table)), dtype=np.int64)
@@ -470,11 +438,24 @@ def make(pipeline: Pipeline, counts: Counts) -> Result:
     probabilities = np.linspace(0, 1, counts.probabilities).round(6)
     exact = _exact(worlds, probabilities)
     played = _simulated(pipeline, worlds, probabilities, counts.episodes)
-    rows = [
-        _row(world, float(p), _distances(exact, i, j), _distances(played, i, j))
-        for i, world in enumerate(worlds)
-        for j, p in enumerate(probabilities)
-    ]
+    rows = []
+    for (i, j), states in np.ndenumerate(_states(exact)):
+        (blue, green), (a, b) = (visits.mean_return[i, j].tolist() for visits in (exact, played))
+        rows.append(
+            {
+                "scenario": worlds[i].name,
+                "random_action": float(probabilities[j]),
+                "action_distance": worlds[i].action_distance,
+                "state_distance": float(states),
+                "state_distance_simulated": float(_states(played)[i, j]),
+                "return_distance": abs(blue - green),
+                "return_distance_simulated": abs(a - b),
+                "return_blue": blue,
+                "return_green": green,
+                "return_blue_simulated": a,
+                "return_green_simulated": b,
+            }
+        )
     smooth = np.linspace(0, 1, SMOOTH)
     lines = _shares(worlds, _exact(worlds, smooth))
     marks = _shares(worlds, played)
@@ -546,30 +527,6 @@ def _states(visits: Visits) -> Array:
     return np.asarray(state_distance(visits.distribution[:, :, 0], visits.distribution[:, :, 1]))
 
 
-def _distances(visits: Visits, world: int, probability: int) -> tuple[float, ...]:
-    """Distance by states and by returns, and the returns of blue and green."""
-    blue, green = visits.mean_return[world, probability].tolist()
-    return float(_states(visits)[world, probability]), abs(blue - green), blue, green
-
-
-def _row(
-    world: Scenario, probability: float, exact: tuple[float, ...], played: tuple[float, ...]
-) -> dict[str, Any]:
-    return {
-        "scenario": world.name,
-        "random_action": probability,
-        "action_distance": world.action_distance,
-        "state_distance": exact[0],
-        "state_distance_simulated": played[0],
-        "return_distance": exact[1],
-        "return_distance_simulated": played[1],
-        "return_blue": exact[2],
-        "return_green": exact[3],
-        "return_blue_simulated": played[2],
-        "return_green_simulated": played[3],
-    }
-
-
 def _shares(worlds: Sequence[Scenario], visits: Visits) -> Array:
     """Distances of actions, states and returns over the largest possible ones, (n, m, 3)."""
     states = _states(visits) / 2
@@ -579,11 +536,7 @@ def _shares(worlds: Sequence[Scenario], visits: Visits) -> Array:
 
 
 def _agreement(exact: Visits, played: Visits) -> dict[str, float]:
-    """Deviations of the simulation from the exact distributions, in standard errors.
-
-    For each policy the sum over cells of |simulated − exact| over the sum of the standard errors;
-    for normal errors its mean is √(2/π) ≈ 0.80. Where nothing is random both are equal.
-    """
+    """Deviations of the simulation from the exact distributions, in standard errors (√(2/π))."""
     deviations = state_distance(exact.distribution, played.distribution)
     errors = played.errors.sum(axis=(-2, -1))
     counted = (errors > 0) | (deviations > 1e-9)

@@ -29,10 +29,7 @@ DASHES, DOTS = (0, (4, 1.6)), (0, (1, 1.4))
 
 
 def imitation_figure(rows: Rows, runs: Rows) -> Figure:
-    """Draw a panel for each environment: means over runs, and a deviation around them.
-
-    There is a row for each epoch of a run, and one for each run.
-    """
+    """Draw a panel for each environment: means over runs, and a deviation around them."""
     environments = different(rows, "environment")
     size = (3.9 if len(environments) > 1 else 5.8), 2.9
     heading = (
@@ -362,21 +359,12 @@ def judge(numbers: Mapping[str, Any], _counts: Counts) -> Account:
 
 
 def normalised_return(returns: Array, expert: float) -> Array:
-    """Divide returns by the expert's, so that 1 is as good as the expert.
-
-    Where the expert's is negative that would turn better into worse; the difference to the
-    expert's is divided by its size instead, which is the same for positive ones.
-    """
+    """Divide returns by the expert's: 1 is as good; also where it is negative, more is better."""
     return 1.0 + (returns - expert) / abs(expert)
 
 
 def followed(pipeline: Pipeline, counts: Counts, environment: str) -> Arrays:
-    """Clone the experts, and measure the clones after each epoch; or take what was found before.
-
-    That is ``distance`` and ``returns`` (runs, epochs), ``visitation``, the distance by that,
-    ``steps`` (runs, epochs - 1) from the clone of an epoch to that of the next, ``expert_return``
-    and ``chance`` (runs,), the distance of two samples of the expert.
-    """
+    """Clone the experts, and measure the clones after each epoch; or take what was found before."""
     training = experts(pipeline, counts, environment)
     inputs = _inputs(pipeline, counts, training)
 

@@ -353,10 +353,7 @@ class Counts(SetCounts):
 
 
 def methods_of(counts: Counts) -> dict[str, Method]:
-    """Return the characterizations and their parameters; networks take a card if there is one.
-
-    They are as the authors have them; supervectors also as they are by default.
-    """
+    """Return the characterizations and their parameters; networks take a card if there is one."""
     methods: dict[str, Method] = {}
     for name in counts.methods:
         own = dict(counts.parameters.get(name, {}))
@@ -396,10 +393,7 @@ def make(pipeline: Pipeline, counts: Counts) -> Result:
 
 
 def agreement(evaluation: Evaluation) -> list[dict[str, Any]]:
-    """Return how the distances of both fits of supervectors correlate, a row for each draw.
-
-    Beside it stands how those of the paper's fit do between a draw and the first of its size.
-    """
+    """Return how the distances of both fits of supervectors correlate, a row for each draw."""
     kept = {
         (row.method, row.store, row.size, row.repetition): (row, read_outcome(file))
         for row, file in zip(evaluation.rows, evaluation.files, strict=True)

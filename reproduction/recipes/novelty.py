@@ -128,10 +128,7 @@ _VIEW = (-2.2, 1.4, -1.35, 3.4)  # of the plane: left, right, bottom, top
 
 
 def novelty_figure(curves: Curves, ways: Mapping[str, Sequence[Array]]) -> Figure:
-    """Draw the best mean return so far with its intervals, and the way of each run's best policy.
-
-    Curves are of all generations, by method; so are the ways, arrays of shape (n, 2).
-    """
+    """Draw the best mean return so far with its intervals, and the ways of the best policies."""
     width, height, top, bottom = 9.2, 4.9, 1.12, 0.62
     figure = new_figure(width, height)
     add_heading(
@@ -250,11 +247,7 @@ def judge(numbers: Mapping[str, Any], _counts: Counts) -> Account:
 
 
 def history(pipeline: Pipeline, training: Training) -> tuple[Array, Array, Array]:
-    """Steps, and the best mean return so far of a generation and of a policy.
-
-    All are (runs, generations). The paper's is that of a generation: the mean over all policies
-    around the parent.
-    """
+    """Steps, best mean return so far of a generation (the paper's) and of a policy, per run."""
     runs = [read_generations(pipeline.run_folder(training, run)) for run in range(training.runs)]
     steps, batches, best = (
         np.array([[getattr(entry, name) for entry in run] for run in runs], dtype=np.float64)

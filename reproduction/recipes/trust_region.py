@@ -266,22 +266,12 @@ def _occasionally(numbers: Mapping[str, Any]) -> Finding:
     )
 
 
-COLOURS = {
-    "max-tv": "#0072B2",
-    "gaussian": "#009E73",
-    "supervector": "#D55E00",
-    "visitation": "#E69F00",
-    "none": "#59636E",
-    "clipped": "#CC79A7",
-}
-DASHES: Mapping[str, Any] = {
-    "max-tv": DASHED,
-    "gaussian": DOT_DASHED,
-    "supervector": "-",
-    "visitation": DASHED,
-    "none": DOTTED,
-    "clipped": "-",
-}
+COLOURS = dict(
+    zip(TITLES, ("#0072B2", "#009E73", "#D55E00", "#E69F00", "#59636E", "#CC79A7"), strict=True)
+)
+DASHES: Mapping[str, Any] = dict(
+    zip(TITLES, (DASHED, DOT_DASHED, "-", DASHED, DOTTED, "-"), strict=True)
+)
 
 
 def trust_region_figure(
@@ -290,10 +280,7 @@ def trust_region_figure(
     chosen: Mapping[str, float],
     summary: Mapping[str, Mapping[str, Any]],
 ) -> Figure:
-    """Draw the learning curves with their intervals, and the area under them by threshold.
-
-    All are what the recipe keeps as numbers; methods that have a colour are shown.
-    """
+    """Draw the learning curves with their intervals, and the area under them by threshold."""
     width, height, top, bottom = 9.6, 6.6, 1.2, 0.62
     figure = new_figure(width, height)
     add_heading(
@@ -454,10 +441,7 @@ def _runs(
     repetitions: Sequence[int],
     title: str,
 ) -> Runs:
-    """Run everything that is not there yet; in the order of ``what``.
-
-    Equal repetitions have the same path.
-    """
+    """Run everything that is not there yet; in the order of ``what``."""
     inputs = [
         {
             "settings": settings_of(*key)._replace(total_steps=steps)._asdict(),
@@ -503,11 +487,10 @@ def _curve(
     returns = np.array([run.returns for run in runs])
     mean, low, high = interval(returns, rng)
     n = returns.shape[1]
+    steps = np.linspace(counts.steps / n, counts.steps, n)
     return {
-        "steps": np.linspace(counts.steps / n, counts.steps, n).tolist(),
-        "mean": np.asarray(mean).tolist(),
-        "low": np.asarray(low).tolist(),
-        "high": np.asarray(high).tolist(),
+        name: np.asarray(values).tolist()
+        for name, values in (("steps", steps), ("mean", mean), ("low", low), ("high", high))
     }
 
 

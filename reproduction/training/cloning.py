@@ -42,32 +42,11 @@ def clone(
     env_kwargs: Mapping[str, Any] | None = None,
     progress: bool = False,
 ) -> TrainedRun:
-    """Imitate an expert, and keep the policy after every epoch.
+    """Imitate an expert by a tanh network, and keep the policy after every epoch in ``out``.
 
-    Parameters
-    ----------
-    expert : str, path, policy or callable
-        One policy, as `pivec.collect` takes it; its actions are sampled.
-    env : str or callable
-        Where it acts.
-    out : path
-        The folder of the run: ``epoch_1.safetensors``, ... and ``run.json``.
-    trajectories : int
-        Episodes of the expert to learn from.
-    epochs, batch_size, learning_rate
-        Passes over them, in batches, by Adam.
-    hidden : tuple of int
-        Widths of the tanh layers.
-    seed : int
-        Of the episodes, the first weights and the batches.
-    env_kwargs : mapping, optional
-        Arguments for `gymnasium.make`.
-
-    Returns
-    -------
-    TrainedRun
-        ``mean_return`` is the expert's. A finished run is not repeated; one that was stopped is
-        begun again, which gives the same.
+    The ``expert`` is one policy, as `pivec.collect` takes it; its actions are sampled. A finished
+    run is not repeated; one that was stopped begins again, which gives the same. The result's
+    ``mean_return`` is the expert's.
     """
     settings = {
         "trajectories": trajectories,
@@ -77,39 +56,24 @@ def clone(
         "learning_rate": learning_rate,
         "hidden": list(hidden),
     }
-    return _imitate(expert, Environment.of(env, env_kwargs), Path(out), settings, seed, progress)
-
-
-def _imitate(
-    expert: Any,
-    environment: Environment,
-    out: Path,
-    settings: dict[str, Any],
-    seed: int,
-    progress: bool,
-) -> TrainedRun:
     if importlib.util.find_spec("torch") is None:
         raise MissingExtra("behavioural cloning", "train")
+    environment = Environment.of(env, env_kwargs)
     experts = name_policies(expert)
     if len(experts) != 1:
         raise UsageError(f"one expert can be cloned at a time, but {len(experts)} are given")
-    data = collect(environment, experts, settings["trajectories"], seed, actions=True)
+    data = collect(environment, experts, trajectories, seed, actions=True)
     ends = np.asarray(data.episode_starts)[1:] - 1  # terminal states, in which nothing was done
     observations = np.delete(np.asarray(data.states), ends, axis=0)
     actions = np.asarray(data.actions)
     # Of what it did: functions are experts too, and have no fingerprint.
     digest = hashlib.sha256(observations.tobytes() + actions.tobytes()).hexdigest()
-    training = f"imitates {experts[0].info.label}"
-    run = Run(
-        *(out.absolute(), "clone", environment, seed),
-        {**settings, "expert": digest},
-        training=training,
-    )
-    done = run.finished()
-    if done is not None:
+    decides, training = {**settings, "expert": digest}, f"imitates {experts[0].info.label}"
+    run = Run(Path(out).absolute(), "clone", environment, seed, decides, training=training)
+    if (done := run.finished()) is not None:
         return done
     run.begin()
-    expert_return, epochs = float(np.mean(data.returns)), settings["epochs"]
+    expert_return = float(np.mean(data.returns))
     learner = _Learner(environment, observations.shape[1], settings, seed)
     bar = Progress("cloning", epochs, unit="epochs", show=progress)
     with run.claimed(), single_threaded_torch(), bar:

@@ -55,11 +55,8 @@ Beside the observations it gets the random numbers (individuals, episodes, noise
 
 def spaces_of(environment: Environment) -> tuple[Any, Any]:
     """Give the spaces of observations and actions."""
-    made = environment.make()
-    try:
+    with environment.make() as made:
         return made.observation_space, made.action_space
-    finally:
-        made.close()
 
 
 @dataclass(frozen=True)
@@ -88,15 +85,10 @@ class Architecture:
         discrete: str = "epsilon_greedy",
         first_biases: bool = False,
     ) -> Architecture:
-        """Fit the spaces of an environment; real actions get Gaussian noise.
-
-        ``discrete`` is the head of discrete actions: the best one, if nothing else is said.
-        """
-        if discrete not in DISTRIBUTIONS or DISTRIBUTIONS[discrete].space != "Discrete":
-            known = ", ".join(
-                name for name, head in DISTRIBUTIONS.items() if head.space == "Discrete"
-            )
-            raise UsageError(f"the setting discrete must be one of {known}, but is {discrete!r}")
+        """Fit the spaces of an environment; real actions get Gaussian noise."""
+        known = [name for name, head in DISTRIBUTIONS.items() if head.space == "Discrete"]
+        if discrete not in known:
+            raise UsageError(f"discrete must be one of {', '.join(known)}, but is {discrete!r}")
         n_inputs = len(spaces.feature_names(observation_space))
         if isinstance(action_space, Discrete) and action_space.start == 0:
             sizes = (n_inputs, *hidden, int(action_space.n))
@@ -108,10 +100,8 @@ class Architecture:
             )
         shape = action_space.shape
         head, n_outputs = "deterministic", int(np.prod(shape))
-        arrays: dict[str, Any] = {
-            "low": action_space.low.ravel(),
-            "high": action_space.high.ravel(),
-        }
+        arrays: dict[str, Any] = {"low": action_space.low.ravel()}
+        arrays["high"] = action_space.high.ravel()
         if action_noise > 0:
             head, arrays["log_std"] = "gaussian", np.full(n_outputs, np.log(action_noise))
         options = Options(shape=shape if len(shape) > 1 else None)
@@ -197,7 +187,7 @@ class CmaEs:
         """Give a digest that tells whether a replayed generation is the same."""
         return hashlib.sha256(np.stack(population).tobytes()).hexdigest()[:16]
 
-    def tell(self, population: Sequence[Any], fitness: NDArray[np.float64]) -> None:
+    def tell(self, population: Sequence[Any], fitness: Float) -> None:
         """Take in the fitness, of which more is better."""
         self._strategy.tell(list(population), (-fitness).tolist())
 
@@ -217,9 +207,6 @@ class CmaEs:
     def save(self, individual: Any, path: Path, about: Mapping[str, Any]) -> None:
         """Write the policy of one individual."""
         save_policy(self.architecture.policy(individual), path, about)
-
-
-Double = NDArray[np.float64]
 
 
 class NeatSearch:
@@ -264,7 +251,7 @@ class NeatSearch:
             digest.update(repr((genome.key, nodes, genes)).encode())
         return digest.hexdigest()[:16]
 
-    def tell(self, population: Sequence[Any], fitness: NDArray[np.float64]) -> None:
+    def tell(self, population: Sequence[Any], fitness: Float) -> None:
         """Take in the fitness, of which more is better, and breed the next generation."""
 
         def assign(_genomes: Any, _config: Any) -> None:
@@ -285,9 +272,7 @@ class NeatSearch:
         stack, rule = GraphStack(graphs, individuals), self._rule
         parameters = rule.parameters()
 
-        def act(
-            observations: NDArray[np.float32], noise: NDArray[np.float32] | None
-        ) -> NDArray[Any]:
+        def act(observations: NDArray[np.float32], noise: NDArray[np.float32]) -> NDArray[Any]:
             with np.errstate(over="ignore"):
                 outputs = np.nan_to_num(stack.outputs(observations).astype(np.float32))
             return rule.choose(outputs, noise, parameters)
@@ -314,12 +299,10 @@ def make_config(n_inputs: int, n_outputs: int, values: Mapping[str, Any]) -> Any
                 node.activation = "identity"
             return node
 
-    if not values["feed_forward"]:
-        raise UsageError("only feed-forward networks are evolved, but feed_forward is false")
-    if values["activation_mutate_rate"] > 0:
+    if not values["feed_forward"] or values["activation_mutate_rate"] > 0:
         raise UsageError(
-            "activation_mutate_rate must be 0, since the outputs stay linear: change "
-            "activation_default and activation_options instead"
+            "networks are feed-forward and their outputs linear: feed_forward must be true and "
+            "activation_mutate_rate 0"
         )
     kinds = {  # in the order of neat.Config's arguments
         "genome": PolicyGenome,
@@ -354,9 +337,8 @@ def graph_of(genome: Any, rules: Any) -> Graph:
         Node(key, node.bias, node.response, node.activation, node.aggregation)
         for key, node in genome.nodes.items()
     ]
-    connections = [
-        (*ends, gene.weight) for ends, gene in genome.connections.items() if gene.enabled
-    ]
+    genes = genome.connections.items()
+    connections = [(*ends, gene.weight) for ends, gene in genes if gene.enabled]
     return make_graph(rules.input_keys, rules.output_keys, nodes, connections)
 
 
@@ -365,8 +347,8 @@ class _Level(NamedTuple):
 
     first: int
     last: int
-    weights: Double  # (individuals, first, last - first), times the node's response
-    biases: Double  # (individuals, 1, last - first)
+    weights: Float  # (individuals, first, last - first), times the node's response
+    biases: Float  # (individuals, 1, last - first)
     activations: list[tuple[str, NDArray[np.bool_] | None]]  # name, where; None: everywhere
 
 
@@ -393,7 +375,7 @@ class GraphStack:
         for i, graph in enumerate(graphs):
             self._outputs[i, 0] = [columns[i][key] for key in graph.outputs_at]
 
-    def outputs(self, observations: NDArray[Any]) -> Double:
+    def outputs(self, observations: NDArray[Any]) -> Float:
         """Outputs (individuals, rows, k) for observations (individuals, rows, inputs)."""
         values = np.zeros((self.n, observations.shape[1], self._width))
         values[:, :, : self.n_inputs] = observations
@@ -443,7 +425,6 @@ def _level(
 
 LEDGER = "generations.jsonl"
 
-Fitness = NDArray[np.float64]
 Noise = Callable[[np.random.Generator, int], NDArray[np.float32]]
 
 
@@ -476,12 +457,8 @@ class Arena:
         self._lanes = make_lanes(environment, "gymnasium", Layout(individuals, episodes))
         self._action_shape = self._lanes.action_space.shape or ()
 
-    def play(self, answer: Answer, generation: int, n: int | None = None) -> tuple[Fitness, int]:
-        """Play one generation; all individuals play the same episodes.
-
-        ``answer`` answers for the whole arena, whose first ``n`` individuals are there. Gives their
-        fitness, (n,), and the number of environment steps taken.
-        """
+    def play(self, answer: Answer, generation: int, n: int | None = None) -> tuple[Float, int]:
+        """Play one generation; all individuals play the same episodes."""
         n = self.individuals if n is None else n
         lanes = self._lanes
         seeds = episode_seeds(self._seed, f"generation {generation}", self.episodes)
@@ -521,7 +498,7 @@ class Played(NamedTuple):
     """A generation that was played."""
 
     checksum: str
-    fitness: NDArray[np.float64]
+    fitness: Float
     steps: int
 
 
@@ -575,7 +552,14 @@ def evolve(run: Run, report: Report) -> TrainedRun:
             steps += played.steps
             best = float(played.fitness.max())
             if generation in kept:
-                _keep(run, search, population, generation, played.fitness, steps)
+                folder = run.path / f"generation_{generation}"
+                folder.mkdir(exist_ok=True)
+                for number in drawn(len(population), values["keep_share"], run.seed, generation):
+                    path = folder / f"individual_{number}{search.suffix}"
+                    fitness = float(played.fitness[number])
+                    if not path.exists():
+                        about = run.about(generation, fitness, environment_steps=steps)
+                        search.save(population[number], path, about)
             search.tell(population, played.fitness)
             report(generation + 1, steps, best)
             stopped = search.stopped()
@@ -616,21 +600,3 @@ def _played(
     played = Played(checksum, np.concatenate(fitness), steps)
     append_to_ledger(run.state / LEDGER, played)
     return played
-
-
-def _keep(
-    run: Run,
-    search: CmaEs | NeatSearch,
-    population: Sequence[Any],
-    generation: int,
-    fitness: NDArray[np.float64],
-    steps: int,
-) -> None:
-    """Write a share of a generation."""
-    folder = run.path / f"generation_{generation}"
-    folder.mkdir(exist_ok=True)
-    for number in drawn(len(population), run.settings["keep_share"], run.seed, generation):
-        path = folder / f"individual_{number}{search.suffix}"
-        if not path.exists():
-            about = run.about(generation, float(fitness[number]), environment_steps=steps)
-            search.save(population[number], path, about)

@@ -35,8 +35,10 @@ from reproduction.training.runs import (
     TrainedRun,
     behaviour_defaults,
     behaviour_named,
+    read_arrays,
     settings_for,
     wanted,
+    write_arrays,
 )
 
 Float = NDArray[np.float64]
@@ -51,19 +53,12 @@ def centred_ranks(values: Float) -> Float:
 
 
 def ascent(scores: Float, noise: Float) -> Float:
-    """Estimate the direction in which scores rise (Salimans et al. 2017, section 2.1).
-
-    ``scores``, (2, n), are of vectors moved along normal ``noise``, (n, n_weights), and against it.
-    """
+    """Estimate the direction in which scores rise (Salimans et al. 2017, section 2.1)."""
     return np.asarray((scores[0] - scores[1]) @ noise / scores.size)
 
 
 def adam_step(learner: Any, gradient: Any, count: int, rate: float, epsilon: float) -> None:
-    """Make step number ``count`` (from 1) of Adam (Kingma and Ba 2015, algorithm 1), in place.
-
-    ``learner``, (3, n_weights), holds the weights and the two running moments of gradients. What
-    needs no torch steps by this, and the paper's compiled loop compiles it.
-    """
+    """Make step number ``count`` (from 1) of Adam (Kingma and Ba 2015, algorithm 1), in place."""
     learner[1] = 0.9 * learner[1] + (1.0 - 0.9) * gradient
     learner[2] = 0.999 * learner[2] + (1.0 - 0.999) * gradient * gradient
     size, root = rate / (1.0 - 0.9**count), np.sqrt(1.0 - 0.999**count)
@@ -90,21 +85,11 @@ class Generation(NamedTuple):
 
 
 class NoveltySearch:
-    """ES, or with a behaviour NSR-ES, one generation at a time.
+    """ES, or with a behaviour NSR-ES, one generation at a time; `search` runs it to its end.
 
-    `reproduction.training.train` runs it to its end with checkpoints.
-
-    Parameters
-    ----------
-    env : str, callable or Environment
-    behaviour : Characterization, optional
-        Any of the registry or of one's own; this object is fitted anew as the archive grows.
-        Without one, only returns count (ES).
-    seed : int
-    settings : mapping, optional
-        Other values for what `settings_for` gives for ``nsr-es`` (or ``es``).
-
-    ``archive`` holds the behaviours, if any, and ``history`` a `Generation` for each.
+    The behaviour is any characterization; this object is fitted anew as the archive grows. Without
+    one, only returns count (ES). ``settings`` replace values of `settings_for`. ``archive`` holds
+    the behaviours, if any, and ``history`` a `Generation` for each.
     """
 
     def __init__(
@@ -180,10 +165,7 @@ class NoveltySearch:
     def _try_around(
         self, centre: Float, number: int, rng: np.random.Generator
     ) -> tuple[Float, Float, float]:
-        """Play mirrored pairs until there are enough episodes and steps.
-
-        Gives their scores, the noise, and their mean return.
-        """
+        """Play mirrored pairs until there are enough episodes and steps."""
         values = self._values
         pairs, steps = -(-values["batch_episodes"] // 2), 0
         noises: list[Float] = []
@@ -191,9 +173,7 @@ class NoveltySearch:
         novelties: list[Float] = []
         while pairs:
             noise = rng.standard_normal((pairs, len(centre)))
-            moved = np.concatenate(
-                [centre + values["sigma"] * noise, centre - values["sigma"] * noise]
-            )
+            moved = np.concatenate([centre + sign * values["sigma"] * noise for sign in (1, -1)])
             labels = [f"generation {number}/{len(noises)}/{i}" for i in range(len(moved))]
             data = self._play(moved, labels, 1)
             noises.append(noise)
@@ -226,14 +206,8 @@ class NoveltySearch:
             for vector, label in zip(vectors, labels, strict=True)
         ]
         actions, limit = "actions" in self._needs, self._values["max_steps"]
-        settings = CollectOptions(
-            n,
-            self._seed,
-            actions=actions,
-            max_steps=limit,
-            backend="gymnasium",
-            deterministic=quiet,
-        )
+        given: Any = {"backend": "gymnasium", "deterministic": quiet}
+        settings = CollectOptions(n, self._seed, actions=actions, max_steps=limit, **given)
         played = sorted(play_here(self._environment, named, settings), key=lambda p: p.index)
         records = [record_of(p.named.info, p.episodes, policy=p.named.policy) for p in played]
         data = VisitedStates(records, self._names, self._environment.name)
@@ -251,17 +225,14 @@ class NoveltySearch:
             for i in range(len(self._entries))
         ]
 
-    # ---- stopping and going on ----
-
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Give all that is needed to go on exactly, as plain arrays."""
-        history = np.array(self.history).reshape(-1, len(Generation._fields))
         return {
             "members": self._members,
             "updates": np.array(self._updates),
             "latest": np.array(self._latest),
             "entries": np.stack(self._entries),
-            "history": history,
+            "history": np.array(self.history).reshape(-1, len(Generation._fields)),
         }
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
@@ -303,7 +274,8 @@ def search(run: Run, report: Report) -> TrainedRun:
     # A run has one core: workers that share it only get in each other's way.
     with threads(1):
         running = NoveltySearch(run.environment, behaviour, seed=run.seed, settings=values)
-        _go_on(running, run)
+        if (run.state / _STATE).exists():
+            running.restore(read_arrays(run.state / _STATE))
         last, reason = time.monotonic(), "all generations are done"
         while len(running.history) < total:
             made = running.advance()
@@ -313,12 +285,12 @@ def search(run: Run, report: Report) -> TrainedRun:
                 save_policy(running.policy, path, about)
             report(made.number + 1, made.steps, made.best_return)
             if time.monotonic() - last > _SECONDS:
-                _save(running, run)
+                write_arrays(run.state / _STATE, running.arrays())
                 last = time.monotonic()
             if 0 < values["steps"] <= made.steps:
                 reason = "all steps are done"
                 break
-    _save(running, run)
+    write_arrays(run.state / _STATE, running.arrays())
     with atomic_write(run.path / GENERATIONS, "w") as file:
         csv.writer(file, lineterminator="\n").writerows([Generation._fields, *running.history])
     return run.finish(running.history[-1].steps, running.history[-1].best_return, reason)
@@ -332,22 +304,3 @@ def read_generations(run: str | Path) -> list[Generation]:
     with open(path, encoding="utf-8", newline="") as file:
         rows = list(csv.reader(file))[1:]
     return [Generation(*map(int, row[:3]), *map(float, row[3:])) for row in rows]
-
-
-def _save(running: NoveltySearch, run: Run) -> None:
-    with atomic_write(run.state / _STATE) as file:
-        np.savez(file, **running.arrays())  # type: ignore[arg-type]
-
-
-def _go_on(running: NoveltySearch, run: Run) -> None:
-    path = run.state / _STATE
-    if not path.exists():
-        return
-    try:
-        with np.load(path, allow_pickle=False) as stored:
-            arrays = dict(stored)
-    except (OSError, ValueError) as error:
-        raise PivecError(
-            f"{path} cannot be read ({error}): remove {run.path} to train anew"
-        ) from error
-    running.restore(arrays)

@@ -144,7 +144,12 @@ class ActorCritic:
         """Draw actions; returns them, and the logarithms of their probabilities (n,)."""
         outputs = _outputs(self._actor, observations)
         if self._log_std is None:
-            return _categorical(outputs, rng)
+            log_p = outputs - outputs.max(axis=1, keepdims=True)
+            log_p -= np.log(np.exp(log_p).sum(axis=1, keepdims=True))
+            # The last sum may be a little less than 1: all above it is the last action.
+            sums, drawn = np.cumsum(np.exp(log_p[:, :-1]), axis=1), rng.random((len(log_p), 1), "f")
+            chosen = (sums <= drawn).sum(axis=1)
+            return chosen, log_p[np.arange(len(log_p)), chosen]
         noise = rng.standard_normal(outputs.shape, np.float32)
         actions = outputs + np.exp(self._log_std) * noise
         terms = (
@@ -169,15 +174,6 @@ def _outputs(layers: list[tuple[Float, Float]], x: Float) -> Float:
     weights, biases = layers[-1]
     outputs: Float = x @ weights + biases
     return outputs
-
-
-def _categorical(logits: Float, rng: np.random.Generator) -> tuple[NDArray[Any], Float]:
-    log_p = logits - logits.max(axis=1, keepdims=True)
-    log_p -= np.log(np.exp(log_p).sum(axis=1, keepdims=True))
-    # The last sum may be a little less than 1: all above it is the last action.
-    below = np.cumsum(np.exp(log_p[:, :-1]), axis=1) <= rng.random((len(log_p), 1), np.float32)
-    actions: NDArray[Any] = below.sum(axis=1)
-    return actions, log_p[np.arange(len(log_p)), actions]
 
 
 class NumpyRollouts:
@@ -214,7 +210,12 @@ class NumpyRollouts:
                 return False
             if dones.any():
                 self._update_info_buffer(infos, dones)
-                _add_what_was_cut_off(rewards, infos, networks, self.gamma)
+                # Where the time limit ended an episode, add the value of its last observation.
+                cut = [i for i, info in enumerate(infos) if info.get("TimeLimit.truncated", False)]
+                if cut:
+                    last = np.stack([infos[i]["terminal_observation"].reshape(-1) for i in cut])
+                    values = networks.values(last.astype(np.float32, copy=False))
+                    rewards[cut] += self.gamma * values
             rollout_buffer.observations[step] = self._last_obs
             rollout_buffer.actions[step] = actions.reshape(n, -1)
             rollout_buffer.rewards[step] = rewards
@@ -227,16 +228,6 @@ class NumpyRollouts:
         rollout_buffer.compute_returns_and_advantage(torch.from_numpy(last), dones)
         callback.on_rollout_end()
         return True
-
-
-def _add_what_was_cut_off(
-    rewards: Float, infos: list[dict[str, Any]], networks: ActorCritic, gamma: float
-) -> None:
-    """Add the value of the last observation where an episode ended by its time limit."""
-    cut = [lane for lane, info in enumerate(infos) if info.get("TimeLimit.truncated", False)]
-    if cut:
-        last = np.stack([infos[lane]["terminal_observation"].reshape(-1) for lane in cut])
-        rewards[cut] += gamma * networks.values(last.astype(np.float32, copy=False))
 
 
 class NumpyPPO(NumpyRollouts, PPO):  # type: ignore[misc]  # the library has no types here

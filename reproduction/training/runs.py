@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pivec.characterizations import Characterization, characterization
 from pivec.errors import PivecError, UsageError
@@ -81,27 +82,15 @@ class Run:
             "checkpoints": self.checkpoints,
             "settings": dict(self.settings),
         }
-        try:
-            held: dict[str, Any] = json.loads(json.dumps(identity))
-        except (TypeError, ValueError) as error:
-            raise UsageError(
-                f"arguments of the environment must be what JSON can hold, but {error}"
-            ) from error
+        held: dict[str, Any] = json.loads(json.dumps(identity))
         return held
 
     def finished(self) -> TrainedRun | None:
         """Give the result if the run is finished; UsageError if the folder is another run's."""
-        if not self.path.exists():
-            return None
-        if not self.path.is_dir():
-            raise UsageError(f"{self.path} is a file, but a run needs a folder there")
         file = self.path / RUN
         if not file.exists():
-            if any(self.path.iterdir()):
-                raise UsageError(
-                    f"{self.path} holds files of something else than a training run: choose "
-                    "another --out"
-                )
+            if self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir())):
+                raise UsageError(f"{self.path} is no folder of a run: choose another --out")
             return None
         try:
             content = json.loads(file.read_text(encoding="utf-8"))
@@ -172,6 +161,22 @@ def _difference(there: Any, here: Any, name: str = "its description") -> str:
     return f"{name} is {there!r} there and {here!r} here"
 
 
+def read_arrays(file: Path) -> dict[str, NDArray[Any]]:
+    """Read what `write_arrays` wrote."""
+    try:
+        with np.load(file, allow_pickle=False) as stored:
+            return dict(stored)
+    except (OSError, ValueError, KeyError) as error:
+        raise PivecError(f"{file} cannot be read ({error}): remove it to begin anew") from error
+
+
+def write_arrays(file: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Write arrays by name, all or nothing."""
+    make_folder(file.parent)
+    with atomic_write(file) as stream:
+        np.savez_compressed(stream, **arrays)  # type: ignore[arg-type]
+
+
 def spread(last: int, count: int) -> list[int]:
     """Spread ``count`` numbers evenly from 0 to ``last``; fewer where they would coincide."""
     if count == 1:
@@ -187,10 +192,7 @@ def wanted(checkpoints: int | Sequence[int] | None, last: int, every: int = 1) -
 
 
 def due_after(updates: Sequence[int], targets: Sequence[int]) -> list[int]:
-    """Choose for each target the first update that reaches it.
-
-    Policies only change between updates, so a checkpoint lies where an update ends.
-    """
+    """Choose for each target the first update that reaches it."""
     places = np.searchsorted(np.asarray(updates), np.asarray(targets))
     return sorted({int(updates[min(int(place), len(updates) - 1)]) for place in places})
 
@@ -214,32 +216,12 @@ def _tables() -> dict[str, Any]:
 
 
 def behaviour_named(text: str, defaults: dict[str, dict[str, Any]], seed: int) -> Characterization:
-    """Make a characterization from its name, or as ``supervector{"n_components": 8}``.
-
-    Where ``text`` does not say, arguments are the ``defaults`` of that name, and a random state is
-    the seed.
-    """
+    """Make a characterization from its name, or as ``supervector{"n_components": 8}``."""
     name, given = split_arguments(text)
     made = characterization(name, **{**defaults.get(name, {}), **given})
     if "random_state" in made.get_params(deep=False) and "random_state" not in given:
         made.set_params(random_state=seed)
     return made
-
-
-def behaviour_text(behaviour: Characterization) -> str:
-    """Name a characterization so that `behaviour_named` makes the same one."""
-    if not isinstance(behaviour, Characterization):
-        raise UsageError(
-            "behaviour must be a characterization or the name of one, but is "
-            f"{type(behaviour).__name__}"
-        )
-    text = f"{behaviour.name}{behaviour.parameters_json()}"
-    if type(behaviour_named(text, {}, 0)) is not type(behaviour):
-        raise UsageError(
-            f"{type(behaviour).__name__} is not what pivec knows as {behaviour.name!r}, so runs "
-            "cannot name it: use NoveltySearch with the object itself"
-        )
-    return text
 
 
 def behaviour_defaults() -> dict[str, dict[str, Any]]:

@@ -24,7 +24,6 @@ from reproduction.training.runs import (
     TrainedRun,
     behaviour_defaults,
     behaviour_named,
-    behaviour_text,
     is_published,
     settings_for,
 )
@@ -47,10 +46,7 @@ def train(
     progress: bool = False,
     **options: Any,
 ) -> list[TrainedRun]:
-    """Train runs ``algo-0``, ``algo-1``, ... below ``out``; options are those of `plan_runs`.
-
-    Interrupted runs resume and finished ones are not repeated.
-    """
+    """Train runs ``algo-0``, ``algo-1``, ... below ``out``; options are those of `plan_runs`."""
     folders = [Path(out).absolute() / f"{algo}-{number}" for number in range(runs)]
     planned = plan_runs(env, algo, folders, **options)
     results = {run.path: run.finished() for run in planned}
@@ -73,30 +69,17 @@ def plan_runs(
     settings: Mapping[str, Any] | None = None,
     env_kwargs: Mapping[str, Any] | None = None,
 ) -> list[Run]:
-    """Describe runs, one per folder; run number i has the seed ``seed`` + i.
-
-    ``checkpoints`` are the policies kept per run of PPO or A2C (100), or the generations of a
-    population; or the steps or generations to keep. ``settings`` and ``steps`` replace values
-    of `settings_for`.
-    """
+    """Describe runs, one per folder; run number i has the seed ``seed`` + i."""
     environment = Environment.of(env, env_kwargs)
     changes = dict(settings or {}) | ({} if steps is None else {"steps": steps})
-    if not isinstance(changes.get("behaviour", ""), str):
-        changes["behaviour"] = behaviour_text(changes["behaviour"])
     values = settings_for(algo, environment.name, changes)
     _check(algo, environment, values, seed)
     kept = CHECKPOINTS if checkpoints is None and algo not in POPULATIONS else checkpoints
     origin = "settings of the paper" if is_published(algo, environment.name) else "general settings"
+    if kept is not None and not isinstance(kept, int):
+        kept = list(kept)
     return [
-        Run(
-            folder,
-            algo,
-            environment,
-            seed + number,
-            values,
-            kept if kept is None or isinstance(kept, int) else [*kept],
-            origin,
-        )
+        Run(folder, algo, environment, seed + number, values, kept, origin)
         for number, folder in enumerate(folders)
     ]
 
@@ -119,10 +102,7 @@ def _check(algo: str, environment: Environment, values: Mapping[str, Any], seed:
 
 
 def finish_runs(runs: Sequence[Run]) -> Iterator[tuple[Run, TrainedRun]]:
-    """Train runs to their ends, each from where it stands, and yield them as they finish.
-
-    A failing run does not stop the others; its error is raised at the end.
-    """
+    """Train runs to their ends, each from where it stands, and yield them as they finish."""
     for run in runs:
         run.begin()
     failures: list[PivecError] = []
@@ -155,10 +135,7 @@ def _named(name: str, failure: PivecError) -> PivecError:
 
 
 def carry_out(run: Run, tell: Tell) -> TrainedRun:
-    """Train to the end, from where the run stands.
-
-    Runs in its own process, because training libraries seed global generators and start threads.
-    """
+    """Train to the end, in its own process: libraries seed global generators and start threads."""
 
     def report(done: int, steps: int, mean_return: float | None) -> None:
         tell({"done": done, "steps": steps, "mean_return": mean_return}, seldom=True)

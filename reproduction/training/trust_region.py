@@ -64,10 +64,7 @@ def _layer(theta, at, inputs, n_out):
 
 @compiled
 def forward(theta, at, states, width, n_out):
-    """Hidden layers and outputs, (n_states, n_out), of the network that begins at ``at``.
-
-    Also returns where its parameters end, which is where the next begins.
-    """
+    """Hidden layers and outputs, (n_states, n_out), of the network that begins at ``at``."""
     first, at = _layer(theta, at, states, width)
     first = np.tanh(first)
     second, at = _layer(theta, at, first, width)
@@ -92,10 +89,7 @@ def log_softmax(logits):
 
 @compiled
 def _layer_back(theta, grad, end, inputs, above):
-    """Fill in the gradient of the layer that ends at ``end``, given that of its outputs.
-
-    Returns that of the inputs before their tanh, and where the layer begins.
-    """
+    """Fill in the gradient of the layer that ends at ``end``, given that of its outputs."""
     n_in, n_out = inputs.shape[1], above.shape[1]
     bias = end - n_out
     at = bias - n_in * n_out
@@ -395,10 +389,7 @@ def _distinct(places, n_states):
 def _gradients_of_outputs(
     rollout, batch, advantages, old, rows, number, log_probs, values, settings
 ):
-    """Gradients of the loss with respect to logits and values, summed over each state of ``rows``.
-
-    A state's ``number`` is where it stands in them.
-    """
+    """Gradients of the loss with respect to logits and values, summed over each state."""
     size, chosen = len(batch), advantages[batch]
     chosen = chosen - chosen.mean()
     chosen /= np.sqrt((chosen * chosen).sum() / (size - 1)) + 1e-8
@@ -460,11 +451,7 @@ def _move(outcomes, place, action):
 
 @compiled
 def visited(outcomes, states, log_probs, settings, rng):
-    """States of some episodes, first and last ones included, with noise.
-
-    With ``end_points``, all states from the start, or from a mine, to the end of the episode, or to
-    the next mine, are the last of them.
-    """
+    """States of some episodes, first and last ones included, with noise."""
     n, n_actions = 0, outcomes.shape[1]
     places = np.empty(settings.trajectories * (settings.episode_steps + 1), np.int64)
     for _ in range(settings.trajectories):
@@ -490,11 +477,7 @@ def visited(outcomes, states, log_probs, settings, rng):
 
 @compiled
 def distance(outcomes, states, seen, old, new, before, settings, rng):
-    """How far apart two policies are by the rule.
-
-    ``seen`` are the states of the rollout, and ``before`` holds states that the old policy
-    visited; with none in it, it is played anew.
-    """
+    """How far apart two policies are by the rule."""
     if settings.rule == MAX_TV:
         return largest_total_variation(old, new, seen)
     if len(before) == 0:
@@ -517,12 +500,8 @@ def _shuffle(order, rng):
 
 @compiled
 def improve(learner, count, outcomes, states, rollout, settings, rng, own_rng):
-    """Update on the steps of a rollout until the constraint is violated.
-
-    ``count`` updates were made before. Returns how many there were now, and the distance of the
-    old policy to itself: what sampling alone does to the rule. That one has a generator of its
-    own, so that looking at it changes nothing.
-    """
+    """Update on the steps of a rollout until the constraint is violated."""
+    # `own_rng` measures the old policy against itself, so that looking changes nothing.
     n_steps, n_actions = rollout.shape[1], outcomes.shape[1]
     seen, _ = _distinct(rollout[0], len(states))
     old, values = ask(learner[0], states, settings.width, n_actions)
@@ -549,10 +528,7 @@ def improve(learner, count, outcomes, states, rollout, settings, rng, own_rng):
 
 @compiled
 def collect_steps(theta, outcomes, states, agents, rollout, settings, rng):
-    """Fill in a rollout; number of the episodes that ended, and the sum of their returns.
-
-    ``agents``, (4, n_envs): place, farthest place, steps and return of the episode so far.
-    """
+    """Fill in a rollout; number of the episodes that ended, and the sum of their returns."""
     n_envs, length, n_actions = agents.shape[1], len(outcomes), outcomes.shape[1]
     log_probs = ask_policy(theta, states, settings.width, n_actions)
     n_steps, ended, total = rollout.shape[1] // n_envs, 0, 0
@@ -616,10 +592,7 @@ class PathRun(NamedTuple):
 
 
 def learn_path(settings: PathSettings, path_seed: int, seed: int | list[int]) -> PathRun:
-    """Learn one path, from first networks to the last step.
-
-    ``path_seed`` says which path; first networks, actions, batches and checks follow from ``seed``.
-    """
+    """Learn one path, from first networks to the last step."""
     _check(settings)
     rng, own_rng = np.random.default_rng(seed).spawn(2)
     n_dimensions = settings.n_dimensions
@@ -723,10 +696,7 @@ def settings_of(name: str, threshold: float = np.inf) -> PathSettings:
 
 
 def next_threshold(areas: Mapping[float, float], thresholds: Thresholds) -> float | None:
-    """What to try after these, by their mean areas: beyond the edge at which the best lies.
-
-    None where it lies inside, or where the range ends.
-    """
+    """What to try after these, by their mean areas: beyond the edge at which the best lies."""
     best = max(areas, key=areas.__getitem__)
     further: Sequence[float] = ()
     if best == max(areas):

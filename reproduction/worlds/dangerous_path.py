@@ -53,11 +53,7 @@ def advance(
 
 
 def picture(outcomes: Outcomes, place: int, best: int, pixels: int = 24) -> NDArray[np.uint8]:
-    """Draw the path: a column for each location, a row for each action, the agent below.
-
-    Right actions are green, mines orange, actions without effect grey; the bar at the bottom
-    reaches as far as the episode has come, and the disc on it is the agent.
-    """
+    """Draw the path: a column for each location, a row for each action, the agent below."""
     length, n_actions = outcomes.shape
     colours = np.full((n_actions + 1, length + 1, 3), 255, dtype=np.uint8)
     shown = colours[:n_actions, :length]

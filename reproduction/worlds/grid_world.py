@@ -58,11 +58,7 @@ def next_cells(walls: NDArray[np.bool_]) -> Cells:
 
 
 def disturbed(actions: Cells, noise: NDArray[np.float64], probability: float) -> Cells:
-    """Replace actions by random ones where ``noise``, uniform in [0, 1), is below ``probability``.
-
-    Below it, a quarter each stands for one of the four actions, so one number says both whether
-    and which.
-    """
+    """Replace actions by random ones where ``noise`` (uniform) is below ``probability``."""
     if probability == 0.0:
         return actions
     drawn = np.minimum(4 * noise / probability, 3).astype(np.int64)
