@@ -12,6 +12,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import reduce
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +66,11 @@ class Measured:
         """Write the files of the folder that hold text, by name; ``figures`` stand beside them."""
         # As they are read again, so that the page follows from the file to the last digit.
         again = replace(self, numbers=json.loads(json.dumps(self.numbers, default=float)))
-        account = again.account
+        account, table = again.account, io.StringIO()
+        if account.rows:
+            writer = csv.DictWriter(table, list(account.rows[0]), lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(account.rows)
         content = {
             "recipe": self.recipe.name,
             "scale": self.scale,
@@ -75,7 +80,7 @@ class Measured:
         }
         return {
             NUMBERS: json.dumps(content, indent=1, default=float) + "\n",
-            CSV: _csv(account.rows),
+            CSV: table.getvalue(),
             PAGE: again.page(account, figures),
         }
 
@@ -111,15 +116,6 @@ def _shown(value: Any) -> str:
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
-def _csv(rows: Sequence[Any]) -> str:
-    text = io.StringIO()
-    if rows:
-        writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
-    return text.getvalue()
-
-
 def retell(folder: Path) -> list[Path]:
     """Write all that follows from the numbers below a folder; returns the files that changed."""
     changed = []
@@ -137,7 +133,8 @@ def verify(folder: Path) -> list[str]:
     expected = dict(_expected(folder))
     for file, text in expected.items():
         given = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
-        for number, (line, right) in enumerate(_pairs(given, text.splitlines()), 1):
+        pairs = zip_longest(given, text.splitlines(), fillvalue="")
+        for number, (line, right) in enumerate(pairs, 1):
             if line != right:
                 wrong.append(f"{file}:{number}: {line!r} should be {right!r}")
                 break
@@ -152,11 +149,6 @@ def verify(folder: Path) -> list[str]:
         if not (file.parent / "run.json").exists()
     ]
     return wrong
-
-
-def _pairs(a: Sequence[str], b: Sequence[str]) -> Iterator[tuple[str, str]]:
-    longest = max(len(a), len(b))
-    return zip(*([*lines, *[""] * (longest - len(lines))] for lines in (a, b)), strict=True)
 
 
 def _numbers(folder: Path) -> list[Path]:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
 
 from pivec.figures import INK, MUTED, add_curve_key, add_heading, axes_at, lined_axes, new_figure
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 Look = tuple[str, Any]  # colour and dashes of a curve
 Curves = Mapping[str, Mapping[str, Sequence[float]]]  # by label: steps, mean, low, high
@@ -65,15 +65,11 @@ def no_frame(axes: Axes) -> None:
 
 def line(label: str, colour: str, dashes: Any = "-", **style: Any) -> Any:
     """Return an entry of a key: a line, or with ``marker`` a line with marks."""
-    from matplotlib.lines import Line2D
-
     return Line2D([], [], color=colour, linestyle=dashes, label=label, **style)
 
 
 def patch(label: str, colour: str) -> Any:
     """Return an entry of a key: an area."""
-    from matplotlib.patches import Patch
-
     return Patch(color=colour, label=label)
 
 

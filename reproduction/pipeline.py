@@ -76,10 +76,6 @@ class Training:
         batch = int(self.settings["n_envs"]) * int(self.settings["n_steps"])
         return sorted({step // batch * batch for step in self.saves(count)})
 
-    def distinct(self, count: int | None = None) -> int:
-        """Tell how many of ``count`` policies of a run of PPO or A2C are different networks."""
-        return len(self.updates(count))
-
 
 @dataclass(frozen=True)
 class Collection:
@@ -205,15 +201,10 @@ class Pipeline:
         for training in trainings:
             if self.is_trained(training):
                 continue
-            folders = [self.run_folder(training, number) for number in range(training.runs)]
-            for run in plan_runs(
-                training.environment,
-                training.algorithm,
-                [folder.absolute() for folder in folders],
-                checkpoints=training.kept,
-                seed=training.seed,
-                settings=training.settings,
-            ):
+            folders = [self.run_folder(training, n).absolute() for n in range(training.runs)]
+            what = (training.environment, training.algorithm, folders)
+            how: Any = {"seed": training.seed, "settings": training.settings}
+            for run in plan_runs(*what, checkpoints=training.kept, **how):
                 if run.finished() is None:
                     todo[run.path] = run, f"{training.environment} {training.name}"
         runs = [run for run, _ in todo.values()]
@@ -257,20 +248,14 @@ class Pipeline:
         entries = []
         for training in {need.key: need for need in needs if isinstance(need, Training)}.values():
             runs = [_read_run(self.run_folder(training, number)) for number in range(training.runs)]
-            entries.append(
-                {
-                    "name": training.name,
-                    "environment": training.environment,
-                    "algorithm": training.algorithm,
-                    "runs": training.runs,
-                    "settings": dict(training.settings),
-                    "seconds": [run.get("seconds") for run in runs],
-                    **{
-                        name: _different([run.get(key) for run in runs])
-                        for name, key in (("processors", "processor"), ("versions", "versions"))
-                    },
-                }
-            )
+            names = "name", "environment", "algorithm", "runs"
+            entry: dict[str, Any] = {name: getattr(training, name) for name in names}
+            entry |= {"settings": dict(training.settings)}
+            entry["seconds"] = [run.get("seconds") for run in runs]
+            for name, key in (("processors", "processor"), ("versions", "versions")):
+                found = [run.get(key) for run in runs]
+                entry[name] = [item for i, item in enumerate(found) if item not in found[:i]]
+            entries.append(entry)
         return entries
 
     def collect(self, collection: Collection) -> VisitedStates:
@@ -283,14 +268,9 @@ class Pipeline:
                 for training in collection.trainings
                 for policy in self.policies(training, collection.policies, collection.runs)
             ]
-            self.play(
-                collection.environment,
-                policies,
-                collection.episodes,
-                collection.seed,
-                store=folder,
-                progress=self.progress,
-            )
+            amounts = collection.episodes, collection.seed
+            kept: Any = {"store": folder, "progress": self.progress}
+            self.play(collection.environment, policies, *amounts, **kept)
             with atomic_write(folder / "complete", "w") as file:
                 file.write(f"{len(policies)} policies\n")
         return Store(folder).load(verify=False)
@@ -361,7 +341,3 @@ def _read_run(run: Path) -> dict[str, Any]:
     except (OSError, ValueError):
         return {}
     return content if isinstance(content, dict) else {}
-
-
-def _different(items: Sequence[Any]) -> list[Any]:
-    return [item for i, item in enumerate(items) if item not in items[:i]]

@@ -77,18 +77,14 @@ def _each_once(needs: Sequence[tuple[str, Need]], pipeline: Pipeline) -> Iterato
             first = begun.get(need.key, 0)
             if need.runs > first:
                 begun[need.key] = need.runs
-                left = need.runs - max(first, _n_trained(need, pipeline))
+                counts = range(need.runs, 0, -1)
+                trained = (n for n in counts if pipeline.is_trained(replace(need, runs=n)))
+                left = need.runs - max(first, next(trained, 0))
                 yield _Item(recipe, need, need.runs - first, left)
             continue
         if need.key not in known:
             yield _Item(recipe, need)
         known |= {need.key} - {""}
-
-
-def _n_trained(training: Training, pipeline: Pipeline) -> int:
-    """Count the finished runs, from the first on."""
-    counts = range(training.runs, 0, -1)
-    return next((n for n in counts if pipeline.is_trained(replace(training, runs=n))), 0)
 
 
 def _step(item: _Item, pipeline: Pipeline) -> Step:
@@ -97,9 +93,8 @@ def _step(item: _Item, pipeline: Pipeline) -> Step:
         return _training_step(item, need)
     if isinstance(need, Collection):
         return _collection_step(recipe, need, pipeline)
-    if need.done:
-        return Step(recipe, need.what, f"{need.amount:,.0f}")
-    return Step(recipe, need.what, f"{need.amount:,.0f}", False, need.amount * need.seconds)
+    seconds = 0.0 if need.done else need.amount * need.seconds
+    return Step(recipe, need.what, f"{need.amount:,.0f}", need.done, seconds)
 
 
 def _training_step(item: _Item, need: Training) -> Step:
@@ -216,7 +211,7 @@ def _lengths(training: Training) -> dict[str, Any]:
 def longest_episode(environment: str) -> int:
     """Return the time limit of an environment."""
     with Environment(environment).make() as env:
-        limit = env.spec.max_episode_steps if env.spec is not None else None
+        limit = env.spec and env.spec.max_episode_steps
     if limit is None:
         raise PivecError(f"{environment} has no time limit, so its time cannot be planned")
     return int(limit)
@@ -226,5 +221,4 @@ def longest_episode(environment: str) -> int:
 def n_features(environment: str) -> int:
     """Return the length of an observation."""
     with Environment(environment).make() as env:
-        observations = env.observation_space
-    return int(gymnasium.spaces.flatdim(observations))
+        return int(gymnasium.spaces.flatdim(env.observation_space))

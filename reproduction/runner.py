@@ -79,21 +79,13 @@ def reproduce(
     plans = [(chosen, counts_of(chosen, scale, environments, runs)) for chosen in recipes]
     folders = {chosen.name: out / scale / chosen.name for chosen in recipes}
     for chosen, counts in plans:
-        _make(chosen, counts, pipeline, folders[chosen.name], RunLog(folders[chosen.name], command))
+        log = RunLog(folders[chosen.name], command)
+        log.settings = {"recipe": chosen.name, "scale": scale, "seed": seed, "counts": vars(counts)}
+        with log.stage("all stages that were not there yet"):
+            result = chosen.make(pipeline, counts)
+            log.settings["trained"] = pipeline.provenance(chosen.needs(pipeline, counts))
+            write(chosen, result, folders[chosen.name], scale, counts)
     return folders
-
-
-def _make(recipe: Recipe, counts: Any, pipeline: Pipeline, folder: Path, log: RunLog) -> None:
-    log.settings = {
-        "recipe": recipe.name,
-        "scale": pipeline.scale,
-        "seed": pipeline.seed,
-        "counts": vars(counts),
-    }
-    with log.stage("all stages that were not there yet"):
-        result = recipe.make(pipeline, counts)
-        log.settings["trained"] = pipeline.provenance(recipe.needs(pipeline, counts))
-        write(recipe, result, folder, pipeline.scale, counts)
 
 
 def chosen_recipes(names: str | Sequence[str]) -> list[Recipe]:

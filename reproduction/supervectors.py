@@ -155,7 +155,12 @@ def described(
     collection = space.policies
     pipeline.train(collection.trainings)  # all at once, so that every job has a run
     known = joined([pipeline.collect(part) for part in space.background])
-    method = _fitted(pipeline, known, space, kind)
+
+    def fit() -> Arrays:
+        return papers_supervector(space.components, 0, space.states).fit(known).fitted_arrays()
+
+    learned = pipeline.computed("background", {"background": space.key}, fit)
+    method = kind(space.components).restore(known.feature_names, learned)
     parts: list[Arrays] = []
     for training in collection.trainings:
         policies = pipeline.policies(training, collection.policies, collection.runs)
@@ -178,16 +183,6 @@ def described(
     pipeline.finish(space.stage(kind))
     names = [field.name for field in fields(Described)]
     return Described(*(np.concatenate([part[name] for part in parts]) for name in names))
-
-
-def _fitted(
-    pipeline: Pipeline, data: VisitedStates, space: Space, kind: type[BackgroundModel]
-) -> BackgroundModel:
-    def fit() -> Arrays:
-        return papers_supervector(space.components, 0, space.states).fit(data).fitted_arrays()
-
-    learned = pipeline.computed("background", {"background": space.key}, fit)
-    return kind(space.components).restore(data.feature_names, learned)
 
 
 def _describe(

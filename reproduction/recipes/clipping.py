@@ -362,6 +362,7 @@ def _slows_down(curves: Rows, environment: str) -> Finding:
     falls = [setting for setting in ratios if ways[setting][0] < 1]
     negative = [setting for setting in ratios if ways[setting][1] < 0]
     both = [setting for setting in falls if setting in negative]
+    others = [setting for setting in ratios if setting not in both]
     share, correlation = ways[USUAL]
     return Finding(
         "clipping-curves",
@@ -373,9 +374,7 @@ def _slows_down(curves: Rows, environment: str) -> Finding:
         f"{correlation:.2f}",
         2 * len(both) > len(ratios),
         environment,
-        ""
-        if 2 * len(both) > len(ratios)
-        else f"Not at {', '.join(s for s in ratios if s not in both)}",
+        "" if 2 * len(both) > len(ratios) else f"Not at {', '.join(others)}",
     )
 
 
@@ -524,7 +523,7 @@ def make(pipeline: Pipeline, counts: Counts) -> Result:
     trained = []
     for environment in counts.environments:
         ppo, *_, a2c = trainings(pipeline, counts, environment)
-        networks = {run.algorithm: run.distinct(counts.policies) for run in (ppo, a2c)}
+        networks = {run.algorithm: len(run.updates(counts.policies)) for run in (ppo, a2c)}
         changes = {name: pipeline.changed(name, environment) for name in networks}
         trained.append({"environment": environment, "different_networks": networks})
         trained[-1]["changed_settings"] = changes

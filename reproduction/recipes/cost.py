@@ -10,6 +10,7 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullLocator
 from numpy.typing import NDArray
 
 from pivec.characterizations import characterization, names
@@ -174,7 +176,16 @@ def cost_figure(rows: Rows, environment: str, episodes: int) -> Figure:
     left = axes_at(figure, LEFT, BOTTOM, SECONDS, tall)
     right = axes_at(figure, LEFT + SECONDS + GAP, BOTTOM, MEMORY, tall)
     for place, row in enumerate(last):
-        _draw_method(left, right, place, of_method(rows, row["method"]))
+        colour, added = COLOURS[row["paper"]], max(row["added_mb"], 0.0)
+        seconds = column(of_method(rows, row["method"]), "seconds")
+        first, slowest = seconds[0], seconds[-1]
+        line: Any = {"color": colour, "linewidth": 2.2, "solid_capstyle": "round"}
+        left.plot(seconds, [place] * len(seconds), **line)
+        left.plot(first, place, "o", color=colour, markerfacecolor="white", markersize=7)
+        left.plot(slowest, place, "o", color=colour, markersize=7)
+        _say(left, slowest, place, f"{slowest:.2g} s" if slowest < 10 else f"{slowest:,.0f} s")
+        right.barh(place, added, height=0.62, color=colour)
+        _say(right, added, place, f"{added:.0f}")
     left.set_xscale("log")
     left.set_xlim(right=6 * left.get_xlim()[1])  # room for the numbers
     left.set_yticks(range(len(last)), [literal(row["method"], 24) for row in last])
@@ -186,27 +197,12 @@ def cost_figure(rows: Rows, environment: str, episodes: int) -> Figure:
     return figure
 
 
-def _draw_method(left: Axes, right: Axes, place: int, rows: Rows) -> None:
-    colour = COLOURS[rows[-1]["paper"]]
-    seconds = [row["seconds"] for row in rows]
-    left.plot(seconds, [place] * len(rows), color=colour, linewidth=2.2, solid_capstyle="round")
-    left.plot(seconds[0], place, "o", color=colour, markerfacecolor="white", markersize=7)
-    left.plot(seconds[-1], place, "o", color=colour, markersize=7)
-    slowest = seconds[-1]
-    _say(left, slowest, place, f"{slowest:.2g} s" if slowest < 10 else f"{slowest:,.0f} s")
-    added = max(rows[-1]["added_mb"], 0.0)
-    right.barh(place, added, height=0.62, color=colour)
-    _say(right, added, place, f"{added:.0f}")
-
-
 def _say(axes: Axes, x: float, place: int, text: str) -> None:
     axes.annotate(text, (x, place), (8, 0), textcoords="offset points", va="center", fontsize=9,
                   color=MUTED)  # fmt: skip
 
 
 def _dress(axes: Axes, n_lines: int, label: str) -> None:
-    from matplotlib.ticker import NullLocator
-
     axes.set_ylim(n_lines - 0.4, -0.6)
     add_labels(axes, label, fontsize=10.5)
     axes.tick_params(length=0, labelsize=10, labelcolor=INK)
@@ -269,12 +265,12 @@ def _parameters(counts: Counts, name: str) -> dict[str, Any]:
 def make(pipeline: Pipeline, counts: Counts) -> Result:
     """Measure every characterization on the same states."""
     store = _states(pipeline, counts)
-    rows = [
-        row
-        for name in counts.methods
-        for row in _rows(name, _measured(pipeline, counts, store, name), counts)
-    ]
     methods = {name: _parameters(counts, name) for name in counts.methods}
+    rows = []
+    for name, parameters in methods.items():
+        measure = partial(measure_in_process, name, parameters, store, counts.policies)
+        found = pipeline.computed("cost", _inputs(pipeline, counts, name), measure)
+        rows += _rows(name, Measured(**found), counts)
     facts = {"environment": ENVIRONMENT, "episodes": counts.episodes, "cores": usable_cores()}
     numbers = {**facts, "methods": methods, "rows": rows}
     return Result(numbers, {"cost": cost_figure(rows, ENVIRONMENT, counts.episodes)})
@@ -304,14 +300,6 @@ def _states(pipeline: Pipeline, counts: Counts) -> Path:
     return store
 
 
-def _measured(pipeline: Pipeline, counts: Counts, store: Path, name: str) -> Measured:
-    def measure() -> dict[str, Any]:
-        given = _parameters(counts, name)
-        return vars(measure_in_process(name, given, store, counts.policies))
-
-    return Measured(**pipeline.computed("cost", _inputs(pipeline, counts, name), measure))
-
-
 def _inputs(pipeline: Pipeline, counts: Counts, name: str) -> dict[str, Any]:
     """All that decides a measurement."""
     return {
@@ -335,11 +323,10 @@ class Measured:
 
 def measure_in_process(
     method: str, parameters: Mapping[str, Any], store: Path, policies: Sequence[int]
-) -> Measured:
+) -> dict[str, Any]:
     """Let a process describe and compare the first so many policies of a store, few first."""
     request = (method, dict(parameters), store.resolve(), policies)
-    measured: Measured = ask(_measure, request, failed=f"{method} could not be measured")
-    return measured
+    return vars(ask(_measure, request, failed=f"{method} could not be measured"))
 
 
 def _measure(request: tuple[str, dict[str, Any], Path, Sequence[int]], _tell: Tell) -> Measured:

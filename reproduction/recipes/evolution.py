@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from matplotlib import colormaps
 from matplotlib.axes import Axes
+from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
@@ -278,9 +280,6 @@ def _draw_algorithm(axes: Axes, drawn: Map, algorithm: str, environment: str) ->
 
 def _colours(smooth: bool) -> Any:
     """Viridis without its palest, in few steps for a crowd, which packs well."""
-    from matplotlib import colormaps
-    from matplotlib.colors import ListedColormap
-
     return ListedColormap(colormaps["viridis"](np.linspace(0, 0.95, 256 if smooth else 12)))
 
 

@@ -16,7 +16,10 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
+from matplotlib.patches import Ellipse
+from matplotlib.patheffects import Normal, Stroke
 from numpy.typing import NDArray
 
 from pivec.characterizations import Supervector
@@ -31,7 +34,6 @@ from pivec.figures import (
     new_figure,
     quiet_axes,
 )
-from pivec.mixtures import Mixture
 from pivec.states import VisitedStates
 from pivec.workflows.collect import collect
 from reproduction.figures import add_labels, arrow
@@ -78,7 +80,10 @@ def extraction_figure(
     pool = axes_at(figure, LEFT, above, SIDE, SIDE)
     _draw_dots(pool, shown, colours)
     _draw_ellipses(pool, background.means, background.deviations, RED, 1.5)
-    _draw_numbers(pool, background.means)
+    halo = [Stroke(linewidth=2.5, foreground="white"), Normal()]
+    style: Any = {"ha": "center", "va": "center", "path_effects": halo, "zorder": 4}
+    for k, (x, y) in enumerate(background.means):
+        pool.text(x, y, str(k + 1), color=RED, fontsize=9.5, fontweight="bold", **style)
     _dress(pool, labelled=True)
     add_panel_title(pool, "1  Pool the states, fit a mixture", "the background model")
     for i, colour in enumerate(colours):
@@ -101,8 +106,6 @@ def extraction_figure(
 
 def _draw_dots(axes: Axes, states: Sequence[NDArray[Any]], colours: Sequence[str]) -> None:
     """Draw states in pale colours, in an order in which no policy covers another."""
-    from matplotlib.colors import to_rgb
-
     paint = np.repeat([to_rgb(c) for c in colours], [len(part) for part in states], axis=0)
     order = np.random.default_rng(0).permutation(len(paint))
     pale = 0.5 + 0.5 * paint[order]  # not transparent: fewer shades make a sharper file
@@ -111,20 +114,9 @@ def _draw_dots(axes: Axes, states: Sequence[NDArray[Any]], colours: Sequence[str
 
 
 def _draw_ellipses(axes: Axes, means: Array, sizes: Array, colour: str, line: float) -> None:
-    from matplotlib.patches import Ellipse
-
     style: Any = {"fill": False, "edgecolor": colour, "linewidth": line, "zorder": 2}
     for mean, size in zip(means, sizes, strict=True):
         axes.add_patch(Ellipse(tuple(mean), *(2 * size), **style))
-
-
-def _draw_numbers(axes: Axes, means: Array) -> None:
-    from matplotlib.patheffects import Normal, Stroke
-
-    halo = [Stroke(linewidth=2.5, foreground="white"), Normal()]
-    style: Any = {"ha": "center", "va": "center", "path_effects": halo, "zorder": 4}
-    for k, (x, y) in enumerate(means):
-        axes.text(x, y, str(k + 1), color=RED, fontsize=9.5, fontweight="bold", **style)
 
 
 def _draw_arrows(axes: Axes, before: Array, after: Array) -> None:
@@ -229,7 +221,10 @@ def make(pipeline: Pipeline, counts: Counts) -> Result:
     space = papers_supervector(COMPONENTS, pipeline.seed).fit(data)
     described = space.describe(data)
     distances, noise = _distances(space, data, in_the_plane(again))
-    background = in_units_of_states(space.background_)
+    mixture = space.background_  # of standardised states
+    in_units = mixture.means * mixture.scale + mixture.center
+    deviations = np.sqrt(mixture.variances) * mixture.scale
+    background = Components(mixture.weights, in_units, deviations)
     standardised = np.asarray(described.vectors).reshape(len(data), COMPONENTS, -1)
     means = standardised * space.scale_ + space.center_
     adaptation = described.arrays["counts"] / (described.arrays["counts"] + space.relevance)
@@ -278,8 +273,8 @@ def in_the_plane(observed: VisitedStates) -> VisitedStates:
 
 
 def _visited(episodes: int, seed: int) -> VisitedStates:
-    shelf = files("pivec") / "demo_policies" / ENVIRONMENT
-    paths = {name: f"{shelf}/{file}.safetensors" for name, file in POLICIES.items()}
+    folder = files("pivec") / "demo_policies" / ENVIRONMENT
+    paths = {name: f"{folder}/{file}.safetensors" for name, file in POLICIES.items()}
     return collect(ENVIRONMENT, paths, episodes, seed, backend="gymnasium")
 
 
@@ -288,15 +283,6 @@ def _distances(
 ) -> tuple[Array, Array]:
     """Distances of all policies, (n, n), and of each to itself, collected again, (n,)."""
     return space.distances(data), np.diag(space.distances(data, again))
-
-
-def in_units_of_states(mixture: Mixture) -> Components:
-    """Return weights, means and deviations of a mixture, no longer standardised."""
-    return Components(
-        mixture.weights,
-        mixture.means * mixture.scale + mixture.center,
-        np.sqrt(mixture.variances) * mixture.scale,
-    )
 
 
 def _rows(background: Components, means: Array, adaptation: Array) -> list[dict[str, Any]]:

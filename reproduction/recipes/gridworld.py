@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 from numpy.typing import NDArray
 
 from pivec.figures import (
@@ -170,8 +171,6 @@ def gridworld_figure(
 
 
 def _draw_world(axes: Axes, world: Scenario) -> None:
-    from matplotlib.patches import Rectangle
-
     rows, columns = world.walls.shape
     for row, column in np.ndindex(rows, columns):
         colour, edge = "white", HAIRLINE

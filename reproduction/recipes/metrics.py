@@ -238,12 +238,13 @@ def _averages(here: Rows) -> str:
     lines = []
     for method in different(here, "method"):
         at = {row["trajectories"]: row for row in where(here, method=method)}
-        cells = [
-            _with_std(at[size][name], at[size][f"{name}_std"], digits)
-            for name, _, digits in _METRICS
-            for size in ends
-        ]
-        lines.append([method, *cells])
+        cells = [method]
+        for name, _, digits in _METRICS:
+            for size in ends:
+                mean, std = at[size][name], at[size][f"{name}_std"]
+                known = mean is not None and std is not None and abs(mean) < 1e6
+                cells.append(shown(mean, digits) + (f" ± {std:.{digits}f}" if known else ""))
+        lines.append(cells)
     return markdown(heads, lines, left=1)
 
 
@@ -334,13 +335,6 @@ def _mean(rows: Rows, name: str) -> float | None:
 def percent(share: float | None) -> str:
     """Write a share in percent, a dash for None."""
     return "–" if share is None else f"{share:.1%}".replace("%", " %")
-
-
-def _with_std(mean: float | None, std: float | None, digits: int) -> str:
-    number = shown(mean, digits)
-    if mean is None or std is None or abs(mean) >= 1e6:
-        return number
-    return f"{number} ± {std:.{digits}f}"
 
 
 @dataclass(frozen=True, kw_only=True)

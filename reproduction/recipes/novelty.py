@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 
 from pivec.figures import INK, MUTED, add_heading, axes_at, new_figure, quiet_axes
 from pivec.policies import load_policies
@@ -137,33 +138,21 @@ def novelty_figure(curves: Curves, ways: Mapping[str, Sequence[Array]]) -> Figur
         "Best generation's mean return so far (mean, 95 % interval), the way of each run's best",
     )
     tall = height - top - bottom
-    _draw_curves(axes_at(figure, 0.66, bottom, 5.7, tall), curves)
+    axes = axes_at(figure, 0.66, bottom, 5.7, tall)
+    draw_learning_curves(axes, curves, LOOKS, 3)
+    style: Any = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points"}
+    style |= {"ha": "right", "fontsize": 8.5, "color": MUTED}
+    for value, text, above in ((POCKET, "straight up", -9.5), (BEST, "the paper's best", 2)):
+        axes.axhline(value, color=PAPER, linewidth=0.8, zorder=1)
+        axes.annotate(f"{text}, {value}", (1, value), (-2, above), **style)
+    axes.set_ylim(bottom=min(0.0, *(min(curve["low"]) for curve in curves.values())), top=4.2)
+    add_labels(axes, y="best mean return of a generation so far")
     wide = tall * (_VIEW[1] - _VIEW[0]) / (_VIEW[3] - _VIEW[2])
     _draw_ways(axes_at(figure, 6.6, bottom, wide, tall), ways)
     return figure
 
 
-def _draw_curves(axes: Axes, curves: Curves) -> None:
-    draw_learning_curves(axes, curves, LOOKS, 3)
-    for value, text, above in ((POCKET, "straight up", -9.5), (BEST, "the paper's best", 2)):
-        axes.axhline(value, color=PAPER, linewidth=0.8, zorder=1)
-        axes.annotate(
-            f"{text}, {value}",
-            (1, value),
-            (-2, above),
-            xycoords=("axes fraction", "data"),
-            textcoords="offset points",
-            ha="right",
-            fontsize=8.5,
-            color=MUTED,
-        )
-    axes.set_ylim(bottom=min(0.0, *(min(curve["low"]) for curve in curves.values())), top=4.2)
-    add_labels(axes, y="best mean return of a generation so far")
-
-
 def _draw_ways(axes: Axes, ways: Mapping[str, Sequence[Array]]) -> None:
-    from matplotlib.patches import Rectangle
-
     cell = 2 / len(WALLS)
     for row, col in np.argwhere(WALLS):
         corner = col * cell - 1, row * cell - 1
@@ -224,7 +213,7 @@ def make(pipeline: Pipeline, counts: Counts) -> Result:
             "run": run,
             "best_batch_return": float(best[run, -1]),
             "best_return": float(policies[run, -1]),
-            "out_of_pocket_in_generation": _first_above(best[run], EDGE),
+            "out_of_pocket_in_generation": next(map(int, np.flatnonzero(best[run] > EDGE)), None),
             "steps": int(steps[run, -1]),
         }
         for name, (steps, best, policies) in histories.items()
@@ -273,11 +262,6 @@ def curve(steps: Array, best: Array, rng: np.random.Generator) -> dict[str, list
     low, high = bootstrap_interval(best, rng)
     arrays = {"steps": steps.mean(axis=0), "mean": best.mean(axis=0), "low": low, "high": high}
     return {name: array.tolist() for name, array in arrays.items()}
-
-
-def _first_above(best: Array, limit: float) -> int | None:
-    above = np.flatnonzero(best > limit)
-    return int(above[0]) if len(above) else None
 
 
 SHOWS = "Figure 5 (b): novelty search in the deceptive point, best mean return so far"

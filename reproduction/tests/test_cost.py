@@ -13,6 +13,7 @@ from reproduction.published import published
 from reproduction.recipes.cost import (
     RECIPE,
     Counts,
+    Measured,
     _inputs,
     at_most_policies,
     cost_figure,
@@ -49,7 +50,7 @@ def rows(**seconds):
 def test_one_process_measures_few_and_many_policies(tmp_path):
     store = tmp_path / "states"
     collect("CartPole-v1", shipped_policies(4), 2, store=store)
-    found = measure_in_process("gaussian", {"floor": 1e-6}, store, (3, 4))
+    found = Measured(**measure_in_process("gaussian", {"floor": 1e-6}, store, (3, 4)))
     assert found.seconds.shape == (2, 3)
     assert (found.seconds > 0).all()
     assert found.before_mb > 20

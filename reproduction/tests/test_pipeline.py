@@ -68,7 +68,7 @@ def test_policies_carry_the_name_of_their_training(pipeline):
 def test_networks_are_saved_whether_or_not_an_update_came_between(pipeline):
     # Two updates of 64 steps; saved after 32, 64, 96 and 128.
     training = pipeline.training("CartPole-v1", "ppo", 1, checkpoints=4, decay=[], **TINY)
-    assert (training.saves(), training.kept, training.distinct()) == (
+    assert (training.saves(), training.kept, len(training.updates())) == (
         [32, 64, 96, 128], [0, 64, 128], 3,
     )  # fmt: skip
     policies = pipeline.policies(training)
@@ -95,9 +95,9 @@ def test_networks_are_saved_whether_or_not_an_update_came_between(pipeline):
 def test_updates_of_the_paper_are_rarer_than_its_policies(tmp_path):
     pipeline = Pipeline(tmp_path, "paper")
     lander = pipeline.training("LunarLander-v3", "ppo", 5)
-    assert [lander.distinct(count) for count in (50, 100, 500)] == [50, 62, 62]
+    assert [len(lander.updates(count)) for count in (50, 100, 500)] == [50, 62, 62]
     assert set(lander.updates(50)) <= set(lander.updates(100)) <= set(lander.kept)
-    assert pipeline.training("LunarLander-v3", "a2c", 5).distinct(500) == 500
+    assert len(pipeline.training("LunarLander-v3", "a2c", 5).updates(500)) == 500
 
 
 def test_what_trained_is_told(pipeline):

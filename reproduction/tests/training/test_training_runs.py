@@ -37,7 +37,7 @@ def test_other_settings_are_refused_and_named(tmp_path):
 def test_foreign_folders_are_left_alone(tmp_path):
     (tmp_path / "ppo-0").mkdir()
     (tmp_path / "ppo-0" / "thesis.tex").write_text("mine")
-    with pytest.raises(UsageError, match="something else"):
+    with pytest.raises(UsageError, match="another --out"):
         folder(tmp_path).finished()
 
 
