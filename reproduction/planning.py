@@ -20,6 +20,7 @@ from reproduction.pipeline import Collection, Pipeline, Training
 from reproduction.published import toml
 from reproduction.recipes import Need
 from reproduction.runner import chosen_recipes, counts_of
+from reproduction.training.evolution import spaces_of
 from reproduction.training.runs import POPULATIONS
 
 _STATE_BYTES = 4
@@ -211,7 +212,7 @@ def _lengths(training: Training) -> dict[str, Any]:
 def longest_episode(environment: str) -> int:
     """Return the time limit of an environment."""
     with Environment(environment).make() as env:
-        limit = env.spec and env.spec.max_episode_steps
+        limit = env.spec.max_episode_steps if env.spec is not None else None
     if limit is None:
         raise PivecError(f"{environment} has no time limit, so its time cannot be planned")
     return int(limit)
@@ -220,5 +221,5 @@ def longest_episode(environment: str) -> int:
 @cache
 def n_features(environment: str) -> int:
     """Return the length of an observation."""
-    with Environment(environment).make() as env:
-        return int(gymnasium.spaces.flatdim(env.observation_space))
+    observations, _ = spaces_of(Environment(environment))
+    return int(gymnasium.spaces.flatdim(observations))

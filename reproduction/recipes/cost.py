@@ -326,7 +326,8 @@ def measure_in_process(
 ) -> dict[str, Any]:
     """Let a process describe and compare the first so many policies of a store, few first."""
     request = (method, dict(parameters), store.resolve(), policies)
-    return vars(ask(_measure, request, failed=f"{method} could not be measured"))
+    measured: Measured = ask(_measure, request, failed=f"{method} could not be measured")
+    return vars(measured)
 
 
 def _measure(request: tuple[str, dict[str, Any], Path, Sequence[int]], _tell: Tell) -> Measured:

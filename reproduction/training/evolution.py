@@ -55,7 +55,7 @@ Beside the observations it gets the random numbers (individuals, episodes, noise
 
 def spaces_of(environment: Environment) -> tuple[Any, Any]:
     """Give the spaces of observations and actions."""
-    with environment.make() as made:
+    with closing(environment.make()) as made:
         return made.observation_space, made.action_space
 
 
