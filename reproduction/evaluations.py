@@ -87,16 +87,9 @@ def evaluated(pipeline: Pipeline, counts: SetCounts, methods: Mapping[str, Metho
         for number, collection in enumerate(policy_sets(pipeline, counts, environment)):
             pipeline.collect(collection)
             stores[f"{environment} {number}"] = pipeline.store_folder(collection)
-    evaluation = evaluate(
-        stores,
-        methods,
-        counts.sizes,
-        counts.repetitions,
-        pipeline.seed,
-        pipeline.cache / "evaluation",
-        progress=pipeline.progress,
-        isolate=False,  # a process each takes seconds
-    )
+    drawn = (counts.sizes, counts.repetitions, pipeline.seed, pipeline.cache / "evaluation")
+    # Not isolated: a process each takes seconds.
+    evaluation = evaluate(stores, methods, *drawn, progress=pipeline.progress, isolate=False)
     failed = {(method, store.rpartition(" ")[0]) for method, store, _ in evaluation.problems}
     for environment, label in product(counts.environments, methods):
         if (label, environment) not in failed:

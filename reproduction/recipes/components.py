@@ -194,8 +194,15 @@ def make(pipeline: Pipeline, counts: Counts) -> Result:
     """Evaluate supervectors of every number of components on every set of policies."""
     methods = methods_of(counts)
     evaluation = evaluated(pipeline, counts, methods)
-    summary = [_numbered(row) for row in averages(evaluation)]
-    rows = [_numbered(row) for row in unit_rows(evaluation)]
+    # Labels of methods are numbers of components.
+    summary, rows = (
+        [
+            {("components" if name == "method" else name): value for name, value in row.items()}
+            | {"components": int(row["method"])}
+            for row in table
+        ]
+        for table in (averages(evaluation), unit_rows(evaluation))
+    )
     remarks = problems(evaluation)
     numbers = {"methods": methods, "averages": summary, "units": rows, "remarks": remarks}
     return Result(
@@ -210,14 +217,6 @@ def judge(numbers: Mapping[str, Any], _counts: Counts) -> Account:
     if "methods" not in numbers:
         remarks = [BEFORE, *remarks]
     return Account(numbers["units"], tables(summary), findings(summary), remarks)
-
-
-def _numbered(row: dict[str, Any]) -> dict[str, Any]:
-    """Give the number of components where the label of the method stood."""
-    return {
-        ("components" if name == "method" else name): (int(value) if name == "method" else value)
-        for name, value in row.items()
-    }
 
 
 SHOWS = (

@@ -249,7 +249,14 @@ def evolution_figure(maps: Mapping[str, Map]) -> Figure:
                 add_title(axes, short(environment), "center")
             if j == 0:
                 add_labels(axes, y=name, fontsize=11.5, fontweight="bold", color=INK)
-    _add_scale(axes_at(figure, 0.95, 0.38, 2.6, 0.13))
+    bar = axes_at(figure, 0.95, 0.38, 2.6, 0.13)
+    bar.imshow(np.linspace(0, 1, 256)[None, :], aspect="auto", cmap=_colours(True))
+    bar.set_yticks([])
+    bar.set_xticks([0, 255], ["least return", "most return"])
+    bar.tick_params(length=0, labelsize=9, labelcolor=MUTED, pad=2)
+    for label, side in zip(bar.get_xticklabels(), ("left", "right"), strict=True):
+        label.set_horizontalalignment(side)
+    no_frame(bar)
     return figure
 
 
@@ -291,17 +298,6 @@ def _frame(axes: Axes, positions: Array) -> None:
     axes.set_ylim(middle[1] - half, middle[1] + half)
     axes.set_aspect("equal")
     quiet_axes(axes)
-
-
-def _add_scale(bar: Axes) -> None:
-    bar.imshow(np.linspace(0, 1, 256)[None, :], aspect="auto", cmap=_colours(True))
-    bar.set_yticks([])
-    bar.set_xticks([0, 255], ["least return", "most return"])
-    bar.tick_params(length=0, labelsize=9, labelcolor=MUTED, pad=2)
-    least, most = bar.get_xticklabels()
-    least.set_horizontalalignment("left")
-    most.set_horizontalalignment("right")
-    no_frame(bar)
 
 
 def algorithms_figure(maps: Mapping[str, Map]) -> Figure:

@@ -134,8 +134,7 @@ def _correlation(runs: Rows) -> str:
 
 
 def _papers_correlation() -> str:
-    mean, std = published()["imitation"]["correlation"]
-    return f"{mean} ± {std}"
+    return "{} ± {}".format(*published()["imitation"]["correlation"])
 
 
 def findings(runs: Rows) -> list[Finding]:
@@ -153,9 +152,13 @@ def findings(runs: Rows) -> list[Finding]:
 def _judged(
     of: str, claim: str, paper: str, ours: str, holds: bool | None, place: str, runs: Rows
 ) -> Finding:
-    at = short(place) if place else "all runs"
-    poor = _poor(runs, place) if holds is False and place else ""
-    why = "these numbers were made before steps were kept" if holds is None else poor
+    at, why = short(place) if place else "all runs", ""
+    best = max(column(runs, "expert_return"))
+    if holds is None:
+        why = "these numbers were made before steps were kept"
+    elif not holds and best < SOLVED.get(place, -np.inf):  # experts are beginners
+        steps = runs[0]["expert_steps"]
+        why = f"the best expert has a return of {best:.0f} after {steps:,} steps"
     return Finding(of, f"{claim}: {at}", paper, ours, holds, place, why)
 
 
@@ -210,14 +213,6 @@ def _slower(runs: Rows, place: str) -> Finding:
     )
 
 
-def _poor(runs: Rows, place: str) -> str:
-    """Tell where experts are beginners."""
-    best = max(column(runs, "expert_return"))
-    if best >= SOLVED.get(place, -np.inf):
-        return ""
-    return f"the best expert has a return of {best:.0f} after {runs[0]['expert_steps']:,} steps"
-
-
 def all_notes(runs: Rows) -> list[str]:
     """What a reader must know to read the numbers."""
     chance = float(np.median([run["by_chance"] / run["last_distance"] for run in runs]))
@@ -225,30 +220,23 @@ def all_notes(runs: Rows) -> list[str]:
     if "correlation_by_visitation" not in runs[0]:  # of an earlier version
         parts = [part for part in parts if not part.startswith("Visitation")]
     for environment, solved in SOLVED.items():
-        mine = where(runs, environment=environment)
-        if mine:
-            parts += _notes_of(mine, environment, solved)
-    return parts
-
-
-def _notes_of(runs: Rows, environment: str, solved: int) -> list[str]:
-    steps, best = runs[0]["expert_steps"], max(column(runs, "expert_return"))
-    papers: dict[str, Any] = settings_for("ppo", environment)
-    parts = []
-    if steps != papers["steps"]:
-        decay = ""
-        if papers["decay"]:
-            decay = " What falls to zero over training, as its learning rate, does so over these."
-        parts.append(
-            f"The experts of {short(environment)} were trained for {steps:,} steps (the paper: "
-            f"{papers['steps']:,}).{decay}"
-        )
-    if best < solved:
-        parts.append(
-            f"The experts of {short(environment)} have returns of at most {best:.0f}, and {solved} "
-            "counts as solved. What is cloned is the behaviour of a learner, so the return says "
-            "less of how well it is imitated."
-        )
+        mine, name = where(runs, environment=environment), short(environment)
+        if not mine:
+            continue
+        steps, best = mine[0]["expert_steps"], max(column(mine, "expert_return"))
+        papers: dict[str, Any] = settings_for("ppo", environment)
+        decay = " What falls to zero over training, as its learning rate, does so over these."
+        if steps != papers["steps"]:
+            parts.append(
+                f"The experts of {name} were trained for {steps:,} steps (the paper: "
+                f"{papers['steps']:,}).{decay if papers['decay'] else ''}"
+            )
+        if best < solved:
+            parts.append(
+                f"The experts of {name} have returns of at most {best:.0f}, and {solved} counts as "
+                "solved. What is cloned is the behaviour of a learner, so the return says less of "
+                "how well it is imitated."
+            )
     return parts
 
 
@@ -406,15 +394,10 @@ def played(pipeline: Pipeline, counts: Counts, training: Training, key: str) -> 
         folder = (
             pipeline.cache / "policies" / f"{training.environment}-clone-{key}" / f"run-{number}"
         )
-        clone(
-            expert.policy,
-            training.environment,
-            folder,
-            trajectories=counts.trajectories,
-            epochs=counts.epochs,
-            seed=pipeline.seed * 10_000 + number,
-            progress=pipeline.progress,
-        )
+        amounts = {"trajectories": counts.trajectories, "epochs": counts.epochs}
+        seed = pipeline.seed * 10_000 + number
+        who = (expert.policy, training.environment, folder)
+        clone(*who, **amounts, seed=seed, progress=pipeline.progress)
         group = f"run-{number}"
         everyone.append(NamedPolicy(expert.policy, PolicyInfo(f"{group}/expert", group)))
         everyone += [
