@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
 
 from pivec.characterizations import Supervector, Visitation
-from pivec.errors import PivecError
-from pivec.parallel import current, using
 from pivec.policies import name_policies
 from pivec.states import VisitedStates
 from pivec.workflows.collect import collect
@@ -95,14 +92,6 @@ def test_another_kind_of_description_has_the_same_background_model(space, tmp_pa
     slow = [[((a - b) ** 2).sum() for b in x] for a in x]
     np.testing.assert_allclose(slow, method.distances(data), atol=1e-6, rtol=1e-4)
     np.testing.assert_array_equal(ours.returns, theirs.returns)
-
-
-def test_policies_play_where_the_pipeline_was_told_to(tmp_path, monkeypatch):
-    engines = []
-    monkeypatch.setattr("pivec.workflows.collect.play", lambda *_: engines.append(current()))
-    with using("serial", 1) as engine, suppress(PivecError, KeyError, TypeError):
-        TrainedPipeline(tmp_path, "smoke").play("CartPole-v1", RANDOM[:1], 1, 0)
-    assert engines == [engine]
 
 
 def test_points_are_those_of_a_model_fitted_and_applied_at_once(space, tmp_path):
