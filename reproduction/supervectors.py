@@ -84,6 +84,13 @@ class Space:
         known = min(self.states, sum(map(n_states, self.background)))
         done = pipeline.is_finished(self.stage(Supervector))
         fitted = fit_need(where, known, self.components)
+        others = []  # who plays beside those whose states are known
+        for part in [] if done else self.background:
+            [training] = part.trainings
+            count = self.policies.policies or n_policies(training)
+            left = count - (part.policies or count)
+            if left > 0:
+                others.append(replace(self.policies, trainings=(training,), policies=left))
         described = Calculation(
             f"describe policies in {where}, millions of states",
             n_states(self.policies) / 1e6,
@@ -93,21 +100,10 @@ class Space:
         return [
             *self.policies.trainings,
             *self.background,
-            *([] if done else self._others()),
+            *others,
             replace(fitted, done=pipeline.is_computed("background", {"background": self.key})),
             described,
         ]
-
-    def _others(self) -> list[Collection]:
-        """Tell who plays beside those whose states are known, for the plan."""
-        others = []
-        for part in self.background:
-            [training] = part.trainings
-            count = self.policies.policies or n_policies(training)
-            left = count - (part.policies or count)
-            if left > 0:
-                others.append(replace(self.policies, trainings=(training,), policies=left))
-        return others
 
 
 @dataclass(frozen=True, eq=False)

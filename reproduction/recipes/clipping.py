@@ -22,8 +22,6 @@ from reproduction.tables import Array, Rows, column, different, markdown, pearso
 from reproduction.training.runs import settings_for
 
 A2C = "a2c"
-
-
 EARLIER = "Trained with earlier settings, see the page"
 OLD = (
     "Made before training was as in the paper's scripts: in CartPole both clips fell to zero over "

@@ -226,7 +226,14 @@ def tables(numbers: Mapping[str, Any]) -> str:
         parts.append(_errors(where(here, trajectories=few)))
     if fits := numbers.get("fits"):
         parts.append("**Supervectors by the paper's fit**: correlation of their distances with")
-        parts.append(_fits(fits))
+        heads = ["", "trajectories", "those by the library's fit, same draw"]
+        lines = [
+            [environment, str(size), *(shown(_mean(rows, name), 3) for name in AGREEMENT)]
+            for environment in different(fits, "environment")
+            for size in different(where(fits, environment=environment), "trajectories")
+            for rows in [where(fits, environment=environment, trajectories=size)]
+        ]
+        parts.append(markdown([*heads, "those of another draw"], lines, left=1))
     return "\n\n".join(parts)
 
 
@@ -260,17 +267,6 @@ def _errors(here: Rows) -> str:
             shown(row.get("error_apart_percent"), 0),
         ]
         for row in here
-    ]
-    return markdown(heads, lines, left=1)
-
-
-def _fits(fits: Rows) -> str:
-    heads = ["", "trajectories", "those by the library's fit, same draw", "those of another draw"]
-    lines = [
-        [environment, str(size), *(shown(_mean(rows, name), 3) for name in AGREEMENT)]
-        for environment in different(fits, "environment")
-        for size in different(where(fits, environment=environment), "trajectories")
-        for rows in [where(fits, environment=environment, trajectories=size)]
     ]
     return markdown(heads, lines, left=1)
 

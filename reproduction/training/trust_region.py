@@ -593,7 +593,16 @@ class PathRun(NamedTuple):
 
 def learn_path(settings: PathSettings, path_seed: int, seed: int | list[int]) -> PathRun:
     """Learn one path, from first networks to the last step."""
-    _check(settings)
+    n_rollout = settings.n_envs * settings.n_steps
+    if settings.rule not in RULES:
+        raise UsageError(f"rule must be one of {', '.join(RULES)}, but is {settings.rule!r}")
+    if settings.rule != "none" and not settings.threshold > 0:
+        raise UsageError(f"threshold must be positive, but is {settings.threshold!r}")
+    if n_rollout % settings.batch_size:
+        raise UsageError(
+            f"batches of {settings.batch_size} must add up to the {n_rollout} steps of an "
+            "iteration: change batch_size or n_steps"
+        )
     rng, own_rng = np.random.default_rng(seed).spawn(2)
     n_dimensions = settings.n_dimensions
     outcomes = draw_outcomes(n_dimensions, settings.length, settings.mines, path_seed)
@@ -601,7 +610,7 @@ def learn_path(settings: PathSettings, path_seed: int, seed: int | list[int]) ->
     parameters = first_parameters(n_dimensions, settings.width, n_dimensions, rng)
     learner = np.stack([parameters, np.zeros_like(parameters), np.zeros_like(parameters)])
     agents = np.zeros((4, settings.n_envs), np.int64)
-    rollout = np.zeros((3, settings.n_envs * settings.n_steps), np.int64)
+    rollout = np.zeros((3, n_rollout), np.int64)
     # The compiled code compares numbers: texts take seconds to compile.
     numbers: Any = settings._replace(rule=RULES.index(settings.rule))  # type: ignore[arg-type]
     run = PathRun(*np.full((3, settings.iterations), np.nan))
@@ -616,19 +625,6 @@ def learn_path(settings: PathSettings, path_seed: int, seed: int | list[int]) ->
         run.updates[i] = updates
         count += updates
     return run
-
-
-def _check(settings: PathSettings) -> None:
-    if settings.rule not in RULES:
-        raise UsageError(f"rule must be one of {', '.join(RULES)}, but is {settings.rule!r}")
-    if settings.rule != "none" and not settings.threshold > 0:
-        raise UsageError(f"threshold must be positive, but is {settings.threshold!r}")
-    if (settings.n_envs * settings.n_steps) % settings.batch_size:
-        raise UsageError(
-            f"batches of {settings.batch_size} must add up to the "
-            f"{settings.n_envs * settings.n_steps} steps of an iteration: change batch_size or "
-            "n_steps"
-        )
 
 
 class Thresholds(NamedTuple):
