@@ -512,10 +512,23 @@ def make(pipeline: Pipeline, counts: Counts) -> Result:
             setting = training.name.removeprefix("clip ")
             groups = [f"{training.name}-{number}" for number in range(training.runs)]
             settings[setting] = [run_of(policies, group) for group in groups]
-            rows += [
-                row_of(environment, setting, number, run, run_of(visits, group))
-                for number, (run, group) in enumerate(zip(settings[setting], groups, strict=True))
-            ]
+            for number, run in enumerate(settings[setting]):
+                visited = run_of(visits, groups[number])
+                rows.append(
+                    {
+                        "environment": environment,
+                        "setting": setting,
+                        "run": number,
+                        "distance": run.distance,
+                        "correlation": run.correlation,
+                        "correlation_beyond_chance": run.correlation_beyond_chance,
+                        "by_chance": float(run.chance.sum()),
+                        "first_return": float(run.returns[0]),
+                        "last_return": float(run.returns[-1]),
+                        "visitation_distance": visited.distance,
+                        "visitation_correlation": visited.correlation,
+                    }
+                )
     ways = curves(runs)
     figures = {"clipping": clipping_figure(rows), "curves": curves_figure(ways)}
     trained = []
@@ -527,23 +540,6 @@ def make(pipeline: Pipeline, counts: Counts) -> Result:
         trained[-1]["changed_settings"] = changes
     numbers = {"trained": trained, "runs": rows, "summary": summary(rows), "curves": ways}
     return Result(numbers, figures)
-
-
-def row_of(environment: str, setting: str, number: int, run: Run, visits: Run) -> dict[str, Any]:
-    """Say in numbers what a run did, in the space of supervectors and in that of visitation."""
-    return {
-        "environment": environment,
-        "setting": setting,
-        "run": number,
-        "distance": run.distance,
-        "correlation": run.correlation,
-        "correlation_beyond_chance": run.correlation_beyond_chance,
-        "by_chance": float(run.chance.sum()),
-        "first_return": float(run.returns[0]),
-        "last_return": float(run.returns[-1]),
-        "visitation_distance": visits.distance,
-        "visitation_correlation": visits.correlation,
-    }
 
 
 def judge(numbers: Mapping[str, Any], counts: Counts) -> Account:

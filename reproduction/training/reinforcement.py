@@ -331,7 +331,11 @@ class _Keeper(BaseCallback):  # type: ignore[misc]  # the library has no types h
             self.keep(step)
         if step in self._parts:
             write_state(self._run.state / STATE_FILE, self.model, step)
-            _renew(self.model, self._run.seed, step)
+            # All that is random from here on follows from the run's seed and the step.
+            drawn = np.random.SeedSequence([self._run.seed, step]).generate_state(1)[0]
+            self.model.set_random_seed(int(drawn >> 1))  # below 2**31; of the environments too
+            self.model._last_obs = self.model.env.reset()
+            self.model._last_episode_starts = np.ones(self.model.n_envs, dtype=bool)
         self._report(min(step, self._total), step, self.mean_return)
 
     def _on_step(self) -> bool:
@@ -385,11 +389,3 @@ def read_state(path: Path) -> dict[str, Any] | None:
         raise PivecError(
             f"{path} is damaged ({type(error).__name__}): remove the run's folder to train anew"
         ) from error
-
-
-def _renew(model: Any, seed: int, step: int) -> None:
-    """Begin a part: all that is random from here on follows from the run's seed and the step."""
-    own_seed = int(np.random.SeedSequence([seed, step]).generate_state(1)[0] >> 1)  # below 2**31
-    model.set_random_seed(own_seed)  # of the environments too
-    model._last_obs = model.env.reset()
-    model._last_episode_starts = np.ones(model.n_envs, dtype=bool)
