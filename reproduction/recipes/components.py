@@ -11,17 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from pivec.figures import INK, literal
-from reproduction import evaluations as evaluating
-from reproduction.evaluations import (
-    BEFORE,
-    SETS,
-    Method,
-    SetCounts,
-    averages,
-    evaluated,
-    problems,
-    unit_rows,
-)
+from reproduction import evaluations
 from reproduction.figures import add_labels, add_title, no_frame, panel_grid
 from reproduction.pipeline import Pipeline
 from reproduction.published import notes, short
@@ -174,26 +164,26 @@ def _draw(axes: Axes, components: list[int], sizes: list[int], values: Any, sign
 
 
 @dataclass(frozen=True, kw_only=True)
-class Counts(SetCounts):
+class Counts(evaluations.SetCounts):
     """Components of the background model, beside the counts of the sets of policies."""
 
     components: tuple[int, ...] = (1, 2, 4, 8, 16, 32, 64)
 
 
-def methods_of(counts: Counts) -> dict[str, Method]:
+def methods_of(counts: Counts) -> dict[str, evaluations.Method]:
     """Return supervectors of every number of components, which is their label."""
     return {str(k): ("supervector", {"n_components": k, **PAPERS_FIT}) for k in counts.components}
 
 
 def needs(pipeline: Pipeline, counts: Counts) -> list[Need]:
     """List the runs and the sets of policies, which are those of `metrics`, and the fits."""
-    return evaluating.needs(pipeline, counts, methods_of(counts), " components")
+    return evaluations.needs(pipeline, counts, methods_of(counts), " components")
 
 
 def make(pipeline: Pipeline, counts: Counts) -> Result:
     """Evaluate supervectors of every number of components on every set of policies."""
     methods = methods_of(counts)
-    evaluation = evaluated(pipeline, counts, methods)
+    evaluation = evaluations.evaluated(pipeline, counts, methods)
     # Labels of methods are numbers of components.
     summary, rows = (
         [
@@ -201,9 +191,9 @@ def make(pipeline: Pipeline, counts: Counts) -> Result:
             | {"components": int(row["method"])}
             for row in table
         ]
-        for table in (averages(evaluation), unit_rows(evaluation))
+        for table in (evaluations.averages(evaluation), evaluations.unit_rows(evaluation))
     )
-    remarks = problems(evaluation)
+    remarks = evaluations.problems(evaluation)
     numbers = {"methods": methods, "averages": summary, "units": rows, "remarks": remarks}
     return Result(
         numbers, {"components": components_figure(summary, counts.sets, counts.repetitions)}
@@ -215,7 +205,7 @@ def judge(numbers: Mapping[str, Any], _counts: Counts) -> Account:
     summary = numbers["averages"]
     remarks = [*notes("components"), *numbers["remarks"]]
     if "methods" not in numbers:
-        remarks = [BEFORE, *remarks]
+        remarks = [evaluations.BEFORE, *remarks]
     return Account(numbers["units"], tables(summary), findings(summary), remarks)
 
 
@@ -224,8 +214,8 @@ SHOWS = (
     "and of trajectories"
 )
 COUNTS = {
-    "smoke": Counts(**SETS["smoke"], components=(1, 2, 8)),
-    "small": Counts(**SETS["small"]),
-    "paper": Counts(**SETS["paper"]),
+    "smoke": Counts(**evaluations.SETS["smoke"], components=(1, 2, 8)),
+    "small": Counts(**evaluations.SETS["small"]),
+    "paper": Counts(**evaluations.SETS["paper"]),
 }
 RECIPE = Recipe("components", SHOWS, COUNTS, needs, make, judge)

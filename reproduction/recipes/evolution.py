@@ -255,7 +255,7 @@ def evolution_figure(maps: Mapping[str, Map]) -> Figure:
     bar.set_xticks([0, 255], ["least return", "most return"])
     bar.tick_params(length=0, labelsize=9, labelcolor=MUTED, pad=2)
     for label, side in zip(bar.get_xticklabels(), ("left", "right"), strict=True):
-        label.set_horizontalalignment(side)
+        label.set(horizontalalignment=side)
     no_frame(bar)
     return figure
 

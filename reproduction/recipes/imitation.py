@@ -394,7 +394,7 @@ def played(pipeline: Pipeline, counts: Counts, training: Training, key: str) -> 
         folder = (
             pipeline.cache / "policies" / f"{training.environment}-clone-{key}" / f"run-{number}"
         )
-        amounts = {"trajectories": counts.trajectories, "epochs": counts.epochs}
+        amounts: Any = {"trajectories": counts.trajectories, "epochs": counts.epochs}
         seed = pipeline.seed * 10_000 + number
         who = (expert.policy, training.environment, folder)
         clone(*who, **amounts, seed=seed, progress=pipeline.progress)

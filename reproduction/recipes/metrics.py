@@ -12,18 +12,7 @@ from pivec.characterizations import characterization
 from pivec.report import evaluation_figure
 from pivec.statistics import Evaluation
 from pivec.workflows.evaluate import read_outcome
-from reproduction import evaluations as evaluating
-from reproduction.evaluations import (
-    BEFORE,
-    SETS,
-    Method,
-    SetCounts,
-    averages,
-    evaluated,
-    mean_returns,
-    problems,
-    unit_rows,
-)
+from reproduction import evaluations
 from reproduction.pipeline import Pipeline
 from reproduction.published import notes, published, short
 from reproduction.recipes import PICTURE, Account, Finding, Need, Recipe, Result
@@ -315,7 +304,7 @@ def remarks(numbers: Mapping[str, Any]) -> list[str]:
         **agreement,
     )
     if "methods" not in numbers:
-        text = [BEFORE, *(part for part in text if not part.startswith(_AUTHORS_WAY))]
+        text = [evaluations.BEFORE, *(part for part in text if not part.startswith(_AUTHORS_WAY))]
     return [*text, *numbers["remarks"]]
 
 
@@ -334,7 +323,7 @@ def percent(share: float | None) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Counts(SetCounts):
+class Counts(evaluations.SetCounts):
     """What is compared, beside the counts of the sets of policies."""
 
     # The paper's five and pivec's own; any that need nothing but states.
@@ -342,9 +331,9 @@ class Counts(SetCounts):
     parameters: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
-def methods_of(counts: Counts) -> dict[str, Method]:
+def methods_of(counts: Counts) -> dict[str, evaluations.Method]:
     """Return the characterizations and their parameters; networks take a card if there is one."""
-    methods: dict[str, Method] = {}
+    methods: dict[str, evaluations.Method] = {}
     for name in counts.methods:
         own = dict(counts.parameters.get(name, {}))
         if "device" in characterization(name).get_params(deep=False):
@@ -357,24 +346,24 @@ def methods_of(counts: Counts) -> dict[str, Method]:
 
 def needs(pipeline: Pipeline, counts: Counts) -> list[Need]:
     """List the runs, the sets of policies and the evaluation of every characterization."""
-    return evaluating.needs(pipeline, counts, methods_of(counts))
+    return evaluations.needs(pipeline, counts, methods_of(counts))
 
 
 def make(pipeline: Pipeline, counts: Counts) -> Result:
     """Evaluate every characterization on every set of policies."""
     methods = methods_of(counts)
-    evaluation = evaluated(pipeline, counts, methods)
+    evaluation = evaluations.evaluated(pipeline, counts, methods)
     numbers = {
         "methods": methods,
-        "averages": averages(evaluation),
-        "units": unit_rows(evaluation),
+        "averages": evaluations.averages(evaluation),
+        "units": evaluations.unit_rows(evaluation),
         "fits": agreement(evaluation),
-        "returns": mean_returns(pipeline, counts),
+        "returns": evaluations.mean_returns(pipeline, counts),
         "steps": {
             environment: pipeline.training(environment, "ppo", counts.sets).settings["steps"]
             for environment in counts.environments
         },
-        "remarks": [*evaluation.notes, *problems(evaluation)],
+        "remarks": [*evaluation.notes, *evaluations.problems(evaluation)],
     }
     shown = replace(evaluation, rows=tuple(row for row in evaluation.rows if row.method != FAST))
     return Result(
@@ -428,7 +417,7 @@ SHOWS = (
 )
 COUNTS = {
     "smoke": Counts(
-        **SETS["smoke"],
+        **evaluations.SETS["smoke"],
         parameters={
             "supervector": {"n_components": 8},
             "discriminator": {"n_units": 16, "epochs": 2},
@@ -437,8 +426,9 @@ COUNTS = {
         },
     ),
     "small": Counts(
-        **SETS["small"], parameters={"discriminator": {"epochs": 2}, "encoder": {"epochs": 2}}
+        **evaluations.SETS["small"],
+        parameters={"discriminator": {"epochs": 2}, "encoder": {"epochs": 2}},
     ),
-    "paper": Counts(**SETS["paper"]),
+    "paper": Counts(**evaluations.SETS["paper"]),
 }
 RECIPE = Recipe("metrics", SHOWS, COUNTS, needs, make, judge)

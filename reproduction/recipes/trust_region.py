@@ -25,23 +25,7 @@ from reproduction.pipeline import Pipeline
 from reproduction.published import notes, toml
 from reproduction.recipes import PICTURE, Account, Calculation, Finding, Need, Recipe, Result
 from reproduction.tables import Array, bootstrap_interval, column, different, markdown, where
-from reproduction.training.trust_region import (
-    CONSTRAINTS,
-    OTHER_VARIANTS,
-    OTHERS,
-    RANGES,
-    SEARCHED_VARIANTS,
-    PathRun,
-    PathSettings,
-    area,
-    base_of,
-    learn_path,
-    next_threshold,
-    self_stops,
-    settings_of,
-    stopped,
-    tenths,
-)
+from reproduction.training import trust_region as path
 
 # What the paper calls them, and the thresholds it chose.
 TITLES = {
@@ -322,7 +306,7 @@ def _draw_sweep(
     lined_axes(axes, 8.5)
 
 
-Runs = dict[tuple[str, float], list[PathRun]]  # by method and threshold
+Runs = dict[tuple[str, float], list[path.PathRun]]  # by method and threshold
 _FACTOR = 1_000  # so that repetitions of different seeds have different paths
 
 
@@ -333,17 +317,17 @@ class Counts:
     repetitions: int
     sweep_repetitions: int
     steps: int
-    variants: tuple[str, ...] = (*SEARCHED_VARIANTS, *OTHER_VARIANTS)
+    variants: tuple[str, ...] = (*path.SEARCHED_VARIANTS, *path.OTHER_VARIANTS)
 
 
 def needs(pipeline: Pipeline, counts: Counts) -> list[Need]:  # noqa: ARG001 - as of all recipes
     """List what is computed, without what the search does beyond the first ranges."""
     few = counts.sweep_repetitions
-    amounts = dict.fromkeys((*CONSTRAINTS, *OTHERS), counts.repetitions)
+    amounts = dict.fromkeys((*path.CONSTRAINTS, *path.OTHERS), counts.repetitions)
     amounts |= dict.fromkeys(counts.variants, few)
     for name in amounts:
-        if name in CONSTRAINTS or name in SEARCHED_VARIANTS:
-            amounts[name] += few * (len(RANGES[base_of(name)].first) - 1)
+        if name in path.CONSTRAINTS or name in path.SEARCHED_VARIANTS:
+            amounts[name] += few * (len(path.RANGES[path.base_of(name)].first) - 1)
     return [
         Calculation(
             f"runs of {name} in pivec/DangerousPath-v0", amount, _seconds(name, counts.steps)
@@ -354,26 +338,31 @@ def needs(pipeline: Pipeline, counts: Counts) -> list[Need]:  # noqa: ARG001 - a
 
 def _seconds(name: str, steps: int) -> float:
     speeds = toml("speeds")["path"]
-    return float(speeds[base_of(name)] * (speeds["wider"] if "-64" in name else 1) * steps / 1e6)
+    return float(
+        speeds[path.base_of(name)] * (speeds["wider"] if "-64" in name else 1) * steps / 1e6
+    )
 
 
 def make(pipeline: Pipeline, counts: Counts) -> Result:
     """Search the thresholds, repeat the best of each rule, and compare."""
-    few, searched = range(counts.sweep_repetitions), set(counts.variants) & set(SEARCHED_VARIANTS)
+    few, searched = (
+        range(counts.sweep_repetitions),
+        set(counts.variants) & set(path.SEARCHED_VARIANTS),
+    )
     runner = partial(_runs, pipeline, counts.steps)
-    swept = _search(CONSTRAINTS, runner, few)
+    swept = _search(path.CONSTRAINTS, runner, few)
     chosen = best_thresholds(swept)
     runs = runner(
-        [(name, chosen.get(name, np.inf)) for name in (*CONSTRAINTS, *OTHERS)],
+        [(name, chosen.get(name, np.inf)) for name in (*path.CONSTRAINTS, *path.OTHERS)],
         range(counts.repetitions),
         "repeat",
     )
     swept |= _search([name for name in counts.variants if name in searched], runner, few)
     chosen |= best_thresholds(swept)
     chosen |= {
-        name: chosen[base_of(name)]
+        name: chosen[path.base_of(name)]
         for name in counts.variants
-        if base_of(name) in chosen and name not in searched
+        if path.base_of(name) in chosen and name not in searched
     }
     runs |= runner([(name, chosen.get(name, np.inf)) for name in counts.variants], few, "variants")
     rng = np.random.default_rng(pipeline.seed)
@@ -386,7 +375,7 @@ def make(pipeline: Pipeline, counts: Counts) -> Result:
         "sweep": sweep,
         "curves": curves,
         "tenths": {
-            name: [tenths(run).tolist() for run in group] for (name, _), group in runs.items()
+            name: [path.tenths(run).tolist() for run in group] for (name, _), group in runs.items()
         },
         "runs": _rows(swept, "search", pipeline) + _rows(runs, "repeat", pipeline),
     }
@@ -395,19 +384,22 @@ def make(pipeline: Pipeline, counts: Counts) -> Result:
 
 def _search(names: Sequence[str], runner: Any, repetitions: Sequence[int]) -> Runs:
     """Run all thresholds, and more of them while the best lies at the edge of its range."""
-    todo = [(name, value) for name in names for value in RANGES[base_of(name)].first]
+    todo = [(name, value) for name in names for value in path.RANGES[path.base_of(name)].first]
     swept: Runs = {}
     while todo:
         swept |= runner(todo, repetitions, "search")
         further = {
-            name: next_threshold(_areas(swept, name), RANGES[base_of(name)]) for name in names
+            name: path.next_threshold(_areas(swept, name), path.RANGES[path.base_of(name)])
+            for name in names
         }
         todo = [(name, value) for name, value in further.items() if value is not None]
     return {key: swept[key] for key in sorted(swept, key=lambda key: (names.index(key[0]), key[1]))}
 
 
 def _areas(swept: Runs, name: str) -> dict[float, float]:
-    return {threshold: area(runs) for (method, threshold), runs in swept.items() if method == name}
+    return {
+        threshold: path.area(runs) for (method, threshold), runs in swept.items() if method == name
+    }
 
 
 def best_thresholds(swept: Runs) -> dict[str, float]:
@@ -431,7 +423,7 @@ def _runs(
     """Run everything that is not there yet; in the order of ``what``."""
     inputs = [
         {
-            "settings": settings_of(*key)._replace(total_steps=steps)._asdict(),
+            "settings": path.settings_of(*key)._replace(total_steps=steps)._asdict(),
             "path_seed": _path_seed(pipeline, i),
             "seed": [pipeline.seed, i],
         }
@@ -439,13 +431,13 @@ def _runs(
         for i in repetitions
     ]
     done = iter(pipeline.computed_all("trust-region", inputs, run_path, title))
-    return {key: [PathRun(**next(done)) for _ in repetitions] for key in what}
+    return {key: [path.PathRun(**next(done)) for _ in repetitions] for key in what}
 
 
 def run_path(inputs: Mapping[str, Any], _tell: Tell) -> dict[str, Any]:
     """One run, from all that decides it."""
-    settings = PathSettings(**inputs["settings"])
-    return learn_path(settings, inputs["path_seed"], inputs["seed"])._asdict()
+    settings = path.PathSettings(**inputs["settings"])
+    return path.learn_path(settings, inputs["path_seed"], inputs["seed"])._asdict()
 
 
 def _path_seed(pipeline: Pipeline, repetition: int) -> int:
@@ -453,22 +445,22 @@ def _path_seed(pipeline: Pipeline, repetition: int) -> int:
 
 
 def _summary(
-    key: tuple[str, float], runs: Sequence[PathRun], rng: np.random.Generator
+    key: tuple[str, float], runs: Sequence[path.PathRun], rng: np.random.Generator
 ) -> dict[str, Any]:
     """Numbers of one method, with 95 % intervals over the repetitions."""
-    settings = settings_of(*key)
+    settings = path.settings_of(*key)
     return {
         "threshold": _finite(settings.threshold),
         "area": interval(np.array([run.returns.mean() for run in runs]), rng),
-        "end": interval(np.array([tenths(run)[-1] for run in runs]), rng),
+        "end": interval(np.array([path.tenths(run)[-1] for run in runs]), rng),
         "updates": float(np.mean([run.updates for run in runs])),
-        "stopped": stopped(runs, settings),
-        "self_stops": self_stops(runs, settings),
+        "stopped": path.stopped(runs, settings),
+        "self_stops": path.self_stops(runs, settings),
     }
 
 
 def _curve(
-    runs: Sequence[PathRun], counts: Counts, rng: np.random.Generator
+    runs: Sequence[path.PathRun], counts: Counts, rng: np.random.Generator
 ) -> dict[str, list[float]]:
     """Mean return over the repetitions at each iteration, with a 95 % interval."""
     returns = np.array([run.returns for run in runs])
@@ -495,11 +487,11 @@ def _rows(runs: Runs, part: str, pipeline: Pipeline) -> list[dict[str, Any]]:
             "repetition": i,
             "path_seed": _path_seed(pipeline, i),
             "mean_return": float(run.returns.mean()),
-            "first_fifth": float(tenths(run)[:2].mean()),
-            "last_tenth": float(tenths(run)[-1]),
+            "first_fifth": float(path.tenths(run)[:2].mean()),
+            "last_tenth": float(path.tenths(run)[-1]),
             "updates": float(run.updates.mean()),
-            "stopped": stopped([run], settings_of(*key)),
-            "self_stops": self_stops([run], settings_of(*key)),
+            "stopped": path.stopped([run], path.settings_of(*key)),
+            "self_stops": path.self_stops([run], path.settings_of(*key)),
         }
         for key, group in runs.items()
         for i, run in enumerate(group)

@@ -56,7 +56,7 @@ def test_a_second_call_computes_nothing_and_gives_the_same(made, monkeypatch, tm
     def refuse(*_):
         raise AssertionError("this run was there already")
 
-    monkeypatch.setattr(trust_region, "learn_path", refuse)
+    monkeypatch.setattr(trust_region.path, "learn_path", refuse)
     out, folder = made
     again = reproduce("trust-region", "smoke", tmp_path, cache=out / "cache")["trust-region"]
     for name in ("numbers.json", "numbers.csv", "README.md", "trust-region.png"):
