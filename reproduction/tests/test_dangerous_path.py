@@ -140,7 +140,7 @@ def test_lanes_equal_single_environments_bit_for_bit() -> None:
     [
         ({"length": 0}, "length must be a whole number of at least 1, but is 0"),
         ({"n_dimensions": 2.5}, "n_dimensions must be a whole number"),
-        ({"mines": 1.5}, "mines must be .* is 1.5"),
+        ({"mines": 1.5}, r"mines must be .* is 1\.5"),
         ({"path_seed": -1}, "path_seed must be a whole number of at least 0"),
     ],
 )

@@ -167,7 +167,7 @@ def test_a_damaged_result_is_told(tmp_path):
     pipeline.computed("sums", {}, lambda: {"a": 1})
     [file] = (tmp_path / "results").iterdir()
     file.write_bytes(b"nothing")
-    with pytest.raises(PivecError, match="sums-.*cannot be read"):
+    with pytest.raises(PivecError, match=r"sums-.*cannot be read"):
         pipeline.computed("sums", {}, lambda: {"a": 1})
 
 

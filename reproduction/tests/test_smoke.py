@@ -23,7 +23,7 @@ PNG_BYTES = 300_000
 
 def command(out, *names):
     arguments = [*names, "--scale", "smoke", "--out", str(out), "--jobs", "2", "--quiet"]
-    return [sys.executable, "-m", "pivec", "reproduce", *arguments]
+    return [sys.executable, "-m", "reproduction", *arguments]
 
 
 def run(out, *names):
