@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import pivec
-from pivec.characterizations import characterization
 from pivec.errors import PivecError, UsageError
 from pivec.rollouts import Environment
 from reproduction.training.novelty import read_generations, search
@@ -18,7 +17,7 @@ FEW = {"generations": 4, "batch_episodes": 4, "batch_steps": 0, "behaviour_episo
 
 
 def test_a_run_leaves_policies_that_can_be_compared(tmp_path) -> None:
-    few = {**FEW, "behaviour": characterization("supervector", n_components=2)}
+    few = {**FEW, "behaviour": 'supervector{"n_components": 2}'}
     [run] = train(POINT, "nsr-es", tmp_path, settings=few, seed=2)
     assert (run.n_policies, run.reason) == (4, "all generations are done")
     history = read_generations(run.folder)
