@@ -132,7 +132,13 @@ def test_clips_and_frames_beside_the_page_are_shown(walked, pages, tmp_path):
     content = {
         "explanation": {"labels": labels, "distance": explained.distance},
         "clips": [{"title": "Both", "words": "from the start", "picture": "c.webp"}],
-        "frames": [{"region": region, "visit": {"policy": labels[0]}, "picture": "c.webp"}],
+        "frames": [
+            {
+                "region": region,
+                "visit": {"policy": labels[0], "episode": 0, "step": 1},
+                "picture": "c.webp",
+            }
+        ],
     }
     (folder / "explain.json").write_text(json.dumps(content))
     # The page of the same report, without drawing its figures again.

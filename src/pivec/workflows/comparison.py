@@ -89,7 +89,7 @@ class Comparison(Result):
     >>> policies = {"still": still, "random": "random"}
     >>> result = pivec.compare("CartPole-v1", policies, tempfile.mkdtemp(), episodes=5,
     ...                        components=4)
-    >>> result.distances.shape, result.explain("still", "random").told_apart
+    >>> result.distances.shape, result.explain("still", "random").different
     ((2, 2), True)
     >>> len(result.regions()), len(result.unusual(top=3).episodes)
     (4, 3)
