@@ -66,14 +66,14 @@ def test_random_generators_do_not_matter():
         (Thing(a=np.array([{}], object)), "type|damaged|asks"),
         (Thing(a=np.array(["x"])), "type"),
         (Thing(a=np.zeros(2, "m8[s]")), "type"),
-        (Thing(a=print), r"builtins\.print|instruction|asks"),
+        (Thing(a=abs), r"builtins\.abs|instruction|asks"),
         ({(1, 2, 3): 4}, "neither text nor numbers"),
     ],
 )
 def test_other_values_are_refused(value, words):
-    if value.__class__ is Thing and value.a is print:
+    if value.__class__ is Thing and value.a is abs:
         # A name that is not called does no harm, but what is called must be known.
-        assert read_objects(pickle.dumps(value), MINE).state["a"].name == "print"
+        assert read_objects(pickle.dumps(value), MINE).state["a"].name == "abs"
         return
     with pytest.raises(BadPolicyFile, match=words):
         read_objects(pickle.dumps(value), MINE)
