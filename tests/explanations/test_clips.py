@@ -12,8 +12,8 @@ from PIL import Image, ImageSequence
 
 import pivec
 from pivec.errors import PivecWarning, UsageError
-from pivec.explanations import CannotReplay, Replayer, make_clips, record_episodes
-from pivec.explanations.clips import ClipPlan, Segment, draw_clip, pace
+from pivec.explanations import CannotReplay, Replayer, record_episodes
+from pivec.explanations.clips import ClipPlan, Segment, draw_clip, make_clips, pace
 from pivec.parallel import Engine, using
 from pivec.states import Store
 

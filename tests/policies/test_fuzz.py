@@ -9,8 +9,8 @@ import zipfile
 import pytest
 
 from pivec.errors import BadPolicyFile, PivecError
-from pivec.policies import FORMATS, load_policies
-from pivec.policies.formats import PICKLES
+from pivec.policies import load_policies
+from pivec.policies.formats import FORMATS, PICKLES
 
 pytest.importorskip("torch")
 pytest.importorskip("neat")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pivec.policies import natural_key, read_paths
-from pivec.policies.load import read_step
+from pivec.policies import natural_key
+from pivec.policies.load import read_paths, read_step
 
 
 @pytest.mark.parametrize(

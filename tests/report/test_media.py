@@ -13,8 +13,12 @@ import pivec.report.script_data as media
 from pivec.characterizations import Measured, Space, characterization
 from pivec.errors import PivecWarning
 from pivec.explanations import features_of, region_names
-from pivec.report import page_data
-from pivec.report.script_data import explained_pairs, panel_media, region_pictures
+from pivec.report.script_data import (
+    explained_pairs,
+    page_data,
+    panel_media,
+    region_pictures,
+)
 from pivec.states import VisitedStates
 from pivec.statistics import Pairs
 

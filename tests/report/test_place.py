@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from pivec.errors import BadData
-from pivec.report import place, tsne_map
-from pivec.report.layout import place_by_distances
+from pivec.report import tsne_map
+from pivec.report.layout import place, place_by_distances
 
 
 @pytest.fixture(scope="module")

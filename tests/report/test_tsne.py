@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from pivec.errors import BadData, UsageError
-from pivec.report import place, tsne_map
-from pivec.report.layout import affinities, load_opentsne, nearest
+from pivec.report import tsne_map
+from pivec.report.layout import affinities, load_opentsne, nearest, place
 from pivec.statistics import nearest_of_rows
 
 
