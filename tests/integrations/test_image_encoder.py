@@ -149,7 +149,7 @@ def test_an_encoder_in_use(tmp_path, monkeypatch):
     np.testing.assert_array_equal(data.states, first.states)  # channels first or last
     with pytest.raises(pivec.PivecError, match="does not take observations of shape"):
         pivec.collect("CartPole-v1", "random", 1, features=path)
-    with pytest.raises(BadPolicyFile, match=r"encoder\.safetensors"):
+    with pytest.raises(BadPolicyFile, match="image encoder, not a policy: use it with --features"):
         pivec.load_policies(path)
 
 
