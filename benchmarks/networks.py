@@ -216,7 +216,7 @@ def encoder_ours() -> dict[str, Any]:
     import torch
 
     import pivec
-    from pivec.characterizations import torch_vae as vae
+    from pivec.characterizations import torch_networks as vae
 
     data = encoded(load())
     method = pivec.characterization("encoder")
@@ -273,8 +273,8 @@ def adam(own: bool) -> dict[str, Any]:
     """Eight networks of the paper's shape, stacked, on one thread."""
     import torch
 
-    from pivec.characterizations import torch_mlp as mlp
-    from pivec.characterizations.torch_mlp import Adam
+    from pivec.characterizations import torch_networks as mlp
+    from pivec.characterizations.torch_networks import Adam
 
     torch.set_num_threads(1)
     sizes, rng = [24, 256, 256, 256, 1], np.random.default_rng(0)

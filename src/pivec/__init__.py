@@ -26,29 +26,29 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 _EXPORTS = {
-    "Actions": "pivec.characterizations",
+    "Actions": "pivec.characterizations.policies",
     "Characterization": "pivec.characterizations",
     "Comparison": "pivec.workflows",
     "Descriptions": "pivec.characterizations",
-    "Discretization": "pivec.characterizations",
-    "Discriminator": "pivec.characterizations",
-    "Gaussian": "pivec.characterizations",
-    "MMD": "pivec.characterizations",
-    "Parameters": "pivec.characterizations",
+    "Discretization": "pivec.characterizations.discretization",
+    "Discriminator": "pivec.characterizations.networks",
+    "Gaussian": "pivec.characterizations.distributions",
+    "MMD": "pivec.characterizations.distributions",
+    "Parameters": "pivec.characterizations.policies",
     "PivecError": "pivec.errors",
     "Policy": "pivec.policies",
-    "PolicyEncoder": "pivec.characterizations",
-    "Returns": "pivec.characterizations",
-    "SkillDiscriminator": "pivec.characterizations",
-    "SlicedWasserstein": "pivec.characterizations",
+    "PolicyEncoder": "pivec.characterizations.networks",
+    "Returns": "pivec.characterizations.episodes",
+    "SkillDiscriminator": "pivec.characterizations.networks",
+    "SlicedWasserstein": "pivec.characterizations.distributions",
     "Space": "pivec.characterizations",
-    "StateActions": "pivec.characterizations",
+    "StateActions": "pivec.characterizations.networks",
     "Store": "pivec.states",
     "Supervector": "pivec.characterizations",
-    "TerminalState": "pivec.characterizations",
-    "Trajectories": "pivec.characterizations",
-    "TrajectoryEncoder": "pivec.characterizations",
-    "Transitions": "pivec.characterizations",
+    "TerminalState": "pivec.characterizations.episodes",
+    "Trajectories": "pivec.characterizations.episodes",
+    "TrajectoryEncoder": "pivec.characterizations.networks",
+    "Transitions": "pivec.characterizations.discretization",
     "UsageError": "pivec.errors",
     "Visitation": "pivec.characterizations",
     "VisitedStates": "pivec.states",
@@ -66,27 +66,27 @@ _EXPORTS = {
 }
 
 if TYPE_CHECKING:
-    from pivec.characterizations import MMD as MMD
-    from pivec.characterizations import Actions as Actions
     from pivec.characterizations import Characterization as Characterization
     from pivec.characterizations import Descriptions as Descriptions
-    from pivec.characterizations import Discretization as Discretization
-    from pivec.characterizations import Discriminator as Discriminator
-    from pivec.characterizations import Gaussian as Gaussian
-    from pivec.characterizations import Parameters as Parameters
-    from pivec.characterizations import PolicyEncoder as PolicyEncoder
-    from pivec.characterizations import Returns as Returns
-    from pivec.characterizations import SkillDiscriminator as SkillDiscriminator
-    from pivec.characterizations import SlicedWasserstein as SlicedWasserstein
     from pivec.characterizations import Space as Space
-    from pivec.characterizations import StateActions as StateActions
     from pivec.characterizations import Supervector as Supervector
-    from pivec.characterizations import TerminalState as TerminalState
-    from pivec.characterizations import Trajectories as Trajectories
-    from pivec.characterizations import TrajectoryEncoder as TrajectoryEncoder
-    from pivec.characterizations import Transitions as Transitions
     from pivec.characterizations import Visitation as Visitation
     from pivec.characterizations import characterization as characterization
+    from pivec.characterizations.discretization import Discretization as Discretization
+    from pivec.characterizations.discretization import Transitions as Transitions
+    from pivec.characterizations.distributions import MMD as MMD
+    from pivec.characterizations.distributions import Gaussian as Gaussian
+    from pivec.characterizations.distributions import SlicedWasserstein as SlicedWasserstein
+    from pivec.characterizations.episodes import Returns as Returns
+    from pivec.characterizations.episodes import TerminalState as TerminalState
+    from pivec.characterizations.episodes import Trajectories as Trajectories
+    from pivec.characterizations.networks import Discriminator as Discriminator
+    from pivec.characterizations.networks import PolicyEncoder as PolicyEncoder
+    from pivec.characterizations.networks import SkillDiscriminator as SkillDiscriminator
+    from pivec.characterizations.networks import StateActions as StateActions
+    from pivec.characterizations.networks import TrajectoryEncoder as TrajectoryEncoder
+    from pivec.characterizations.policies import Actions as Actions
+    from pivec.characterizations.policies import Parameters as Parameters
     from pivec.errors import PivecError as PivecError
     from pivec.errors import UsageError as UsageError
     from pivec.parallel import using as using

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from behaviours import network, with_policies
 
-from pivec.characterizations import Actions
+from pivec import Actions
 from pivec.errors import UsageError
 from pivec.policies import UniformPolicy
 

@@ -8,7 +8,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from pivec.characterizations import characterization  # noqa: E402
-from pivec.characterizations import torch_vae as vae  # noqa: E402
+from pivec.characterizations import torch_networks as vae  # noqa: E402
 from pivec.errors import UsageError  # noqa: E402
 from pivec.parallel import torch_device  # noqa: E402
 from pivec.states import VisitedStates  # noqa: E402
@@ -19,7 +19,7 @@ DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
 @pytest.mark.parametrize("device", DEVICES)
 def test_one_trajectory_of_one_state_has_no_likelihood(device: str) -> None:
     start = vae.starting_weights(np.random.default_rng(0), 2, 4, 2)
-    learned = vae.train(
+    learned = vae.train_autoencoder(
         start,
         [np.zeros((1, 2), dtype=np.float32)],
         epochs=2,
@@ -39,7 +39,7 @@ def test_trained_and_encoded_there_as_here(device: str, rng: np.random.Generator
     start = vae.starting_weights(rng, 3, 6, 2)
     how = {"epochs": 2, "batch_size": 4, "learning_rate": 1e-2, "kl_weight": 0.5}
     there, here = (
-        vae.train(start, sequences, rng=np.random.default_rng(1), device=place, **how)
+        vae.train_autoencoder(start, sequences, rng=np.random.default_rng(1), device=place, **how)
         for place in (device, "cpu")
     )
     for name, values in here.items():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pivec.characterizations import Discretization
+from pivec import Discretization
 from pivec.errors import UsageError
 from pivec.states import VisitedStates
 

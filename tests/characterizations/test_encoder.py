@@ -10,8 +10,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from pivec.characterizations import Gaussian, PolicyEncoder  # noqa: E402
-from pivec.characterizations import torch_vae as vae  # noqa: E402
+from pivec import Gaussian, PolicyEncoder  # noqa: E402
+from pivec.characterizations import torch_networks as vae  # noqa: E402
 from pivec.errors import MissingExtra, UsageError  # noqa: E402
 from pivec.states import VisitedStates  # noqa: E402
 
@@ -95,7 +95,7 @@ def test_training_lowers_the_loss(rng):
     sequences = [np.cumsum(s, axis=0) / 3 for s in make_sequences(rng, lengths=[20] * 24)]
     start = vae.starting_weights(rng, 3, 8, 2)
     settings = {"batch_size": 8, "learning_rate": 0.01, "kl_weight": 1.0, "rng": rng}
-    trained = vae.train(start, sequences, epochs=10, **settings)
+    trained = vae.train_autoencoder(start, sequences, epochs=10, **settings)
     padded, noise = vae.Padded.of(sequences), torch.zeros(24, 2)
 
     def loss(weights):

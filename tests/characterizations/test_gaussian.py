@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pivec.characterizations import Gaussian
+from pivec import Gaussian
 from pivec.errors import UsageError
 from pivec.states import VisitedStates
 

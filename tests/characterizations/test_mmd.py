@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import cdist, pdist
 
-from pivec.characterizations import MMD
+from pivec import MMD
 from pivec.errors import UsageError
 from pivec.states import VisitedStates
 

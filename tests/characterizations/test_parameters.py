@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from behaviours import network, with_policies
 
-from pivec.characterizations import Parameters
+from pivec import Parameters
 from pivec.errors import UsageError
 from pivec.policies import NetworkPolicy, UniformPolicy
 

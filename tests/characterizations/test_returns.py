@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pivec.characterizations import Returns
+from pivec import Returns
 from pivec.errors import UsageError
 from pivec.states import VisitedStates
 

@@ -10,9 +10,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from pivec.characterizations import SkillDiscriminator  # noqa: E402
+from pivec import SkillDiscriminator  # noqa: E402
 from pivec.characterizations.networks import jensen_shannon  # noqa: E402
-from pivec.characterizations.torch_mlp import sum_outputs  # noqa: E402
+from pivec.characterizations.torch_networks import sum_outputs  # noqa: E402
 from pivec.errors import MissingExtra, UsageError  # noqa: E402
 from pivec.policies import canonical_order  # noqa: E402
 from pivec.states import VisitedStates  # noqa: E402

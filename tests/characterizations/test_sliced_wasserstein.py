@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from scipy.stats import wasserstein_distance
 
-from pivec.characterizations import SlicedWasserstein, distributions
+from pivec import SlicedWasserstein
+from pivec.characterizations import distributions
 from pivec.errors import UsageError
 from pivec.states import VisitedStates
 

@@ -9,8 +9,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from pivec.characterizations import StateActions, Supervector  # noqa: E402
-from pivec.characterizations.torch_mlp import contrast, sum_outputs  # noqa: E402
+from pivec import StateActions, Supervector  # noqa: E402
+from pivec.characterizations.torch_networks import contrast, sum_outputs  # noqa: E402
 from pivec.errors import MissingExtra, UsageError  # noqa: E402
 from pivec.states import VisitedStates  # noqa: E402
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pivec.characterizations import TerminalState
+from pivec import TerminalState
 from pivec.states import VisitedStates
 
 

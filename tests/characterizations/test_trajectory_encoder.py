@@ -7,8 +7,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from pivec.characterizations import TrajectoryEncoder  # noqa: E402
-from pivec.characterizations.encoder import between_means  # noqa: E402
+from pivec import TrajectoryEncoder  # noqa: E402
+from pivec.characterizations.networks import between_means  # noqa: E402
 from pivec.errors import BadData, UsageError  # noqa: E402
 from pivec.states import VisitedStates  # noqa: E402
 

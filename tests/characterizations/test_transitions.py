@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pivec.characterizations import Discretization, Transitions
+from pivec import Discretization, Transitions
 from pivec.states import VisitedStates
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pivec.characterizations import MMD
+from pivec import MMD
 from pivec.characterizations.rows import View, center_and_scale, draw_rows
 from pivec.errors import BadData, UsageError
 from pivec.states import VisitedStates

@@ -101,15 +101,16 @@ def test_the_distance_of_several_backgrounds_is_the_mean_of_theirs(data):
 
 
 def test_the_backgrounds_share_compares_spaces_of_other_starts(data):
-    from pivec.characterizations import background_share
-    from pivec.characterizations.background import BackgroundShare
+    from pivec.characterizations import background_share, background_words
 
     method = characterization("visitation", n_components=4).fit(data)
     share = background_share(method, data)
     assert share == background_share(method, data)  # the same every time
-    assert 0 < share.moved < 1
-    assert -1 <= share.agreement <= 1
+    assert 0 < share["moved"] < 1
+    assert -1 <= share["agreement"] <= 1
     assert background_share(method, data[0]) is None
-    assert background_share(method, data[:2]).agreement is None
-    assert "see --backgrounds" in str(BackgroundShare(0.2, 0.9))
-    assert "2.0%" in str(BackgroundShare(0.02, 0.999))
+    assert background_share(method, data[:2])["agreement"] is None
+    few = {"moved": 0.2, "agreement": 0.9}
+    assert "--backgrounds" in background_words({"background": few})
+    assert "2.0%" in background_words({"background": {"moved": 0.02, "agreement": 0.999}})
+    assert background_words({}) == ""

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from readers import read_sb3
 
-from pivec.characterizations import Actions
+from pivec import Actions
 from pivec.errors import BadPolicyFile, PivecWarning, UsageError
 from pivec.explanations import Replayer
 from pivec.policies import (

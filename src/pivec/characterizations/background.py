@@ -20,11 +20,9 @@ from pivec.characterizations.decomposition import (
     USUAL,
     WHERE,
     Decomposable,
-    RegionSummary,
+    RegionStatistics,
 )
 from pivec.characterizations.descriptions import Description, Descriptions
-from pivec.characterizations.sampling import policy_sums
-from pivec.errors import UsageError
 from pivec.mixtures import (
     Mixture,
     PolicyStatistics,
@@ -41,7 +39,8 @@ from pivec.statistics import matched_kl, squared_euclidean
 
 _SELDOM = 1e-4  # a share of time that counts as none
 _PAIRS = 4096  # processed at a time
-_MIXTURE = ("weights", "means", "variances", "center", "scale")
+_LIMITS = ("max_policies", "max_episodes", "max_states", "sampling")
+_FIT = ("init", "warm_start", "n_init", "tol", "max_iter", "variance_floor", "device", "progress")
 
 
 @dataclass(eq=False, repr=False)
@@ -93,28 +92,10 @@ class BackgroundModel(Characterization):
 
     def _fit(self, data: VisitedStates) -> None:
         rng = np.random.default_rng(self.random_state)
-        source = thin(
-            data,
-            rng,
-            max_policies=self.max_policies,
-            max_episodes=self.max_episodes,
-            max_states=self.max_states,
-            sampling=self.sampling,
-        )
+        source = thin(data, rng, **{name: getattr(self, name) for name in _LIMITS})
+        how = {name: getattr(self, name) for name in _FIT}
         fits = [
-            fit_mixture(
-                source,
-                self.n_components,
-                random_state=rng,
-                init=self.init,
-                warm_start=self.warm_start,
-                n_init=self.n_init,
-                tol=self.tol,
-                max_iter=self.max_iter,
-                variance_floor=self.variance_floor,
-                device=self.device,
-                progress=self.progress,
-            )
+            fit_mixture(source, self.n_components, random_state=rng, **how)
             for _ in range(self.n_fits)
         ]
         self.n_iter_ = sum(fit.n_iter for fit in fits)
@@ -140,7 +121,7 @@ class BackgroundModel(Characterization):
     @property
     def background_(self) -> Mixture:
         """The background model; of several fits, all of their components."""
-        return Mixture(*(getattr(self, f"{name}_") for name in _MIXTURE))
+        return Mixture(self.weights_, self.means_, self.variances_, self.center_, self.scale_)
 
     def region_shares(self, described: Descriptions) -> tuple[Array, Array]:
         """Shares of time in the regions, (n, K), and their variances, NaN where not known."""
@@ -175,7 +156,7 @@ class BackgroundModel(Characterization):
         shares = self.n_fits * counts / counts.sum(axis=1, keepdims=True)
         there = np.where(shares > _SELDOM, counts, np.nan)[:, :, None]
         places = self.means_ + np.sqrt(self.variances_) * centred / there
-        summary = RegionSummary(
+        summary = RegionStatistics(
             shares,
             self.n_fits * self.weights_,
             self.center_ + self.scale_ * places,
@@ -257,7 +238,7 @@ class Supervector(BackgroundModel):
         )
 
     def _policy_sums(self, data: VisitedStates) -> Array:
-        return self._sums(data, data.state_starts)
+        return self._sums(data, data.state_starts)  # the same bits as in `_describe`
 
     def _from_statistics(self, sums: Array) -> Description:
         return self._adapted(PolicyStatistics(*self._parts(sums)))
@@ -381,9 +362,6 @@ class Visitation(BackgroundModel):
         """Number of mixtures fitted side by side."""
         return self.backgrounds
 
-    def _describe(self, data: VisitedStates) -> Description:
-        return self._from_statistics(policy_sums(self, data))
-
     def _statistics(self, data: VisitedStates) -> Array:
         # Every episode counts the same: one that happens to be ten times as long as the others
         # must not decide where a policy spends its time.
@@ -446,9 +424,7 @@ class Visitation(BackgroundModel):
         return np.asarray(moved)
 
     def _scatter(
-        self,
-        sides: Sequence[Side],
-        squares: Callable[[Array, Array], Array] = squared_euclidean,
+        self, sides: Sequence[Side], squares: Callable[[Array, Array], Array]
     ) -> Array | float:
         if self.backgrounds == 1:
             return 0.0
@@ -464,27 +440,29 @@ class Visitation(BackgroundModel):
         1 minus the total variation of the shares, from which sampling noise is removed (in squares)
         if the descriptions have influences.
         """
-        sides = [a] if b is None else [a, b]
-        for side in sides:
-            if side.method != self.name:
-                raise UsageError(f"expected descriptions by {self.name}, but got {side.method}")
-        (mine, variances), (others, errors) = (self.region_shares(side) for side in (a, sides[-1]))
-        result = np.empty((len(a), len(others)))
-        for i in range(len(a)):
-            result[i] = _common(mine[i], variances[i], others, errors)
+        other = a if b is None else b
+        for side in (a, other):
+            self._check_described(side)
+        i, j = np.indices((len(a), len(other))).reshape(2, -1)
+        result = self._overlaps(a, other, i, j).reshape(len(a), len(other))
         if b is None:
             np.fill_diagonal(result, 1.0)
         return result
 
     def pair_overlap(self, described: Descriptions, i: Rows, j: Rows) -> Array:
         """Like `overlap`, for the pairs of policies i[k], j[k]."""
-        shares, variances = self.region_shares(described)
+        return self._overlaps(described, described, i, j)
+
+    def _overlaps(self, a: Descriptions, b: Descriptions, i: Rows, j: Rows) -> Array:
+        (mine, variances), (others, errors) = (self.region_shares(side) for side in (a, b))
         result = np.empty(len(i))
         for first in range(0, len(i), _PAIRS):
             p, q = i[first : first + _PAIRS], j[first : first + _PAIRS]
-            result[first : first + _PAIRS] = _common(
-                shares[p], variances[p], shares[q], variances[q]
-            )
+            differing = np.abs(mine[p] - others[q]).sum(axis=1) / 2.0
+            # Half the mean of |x| over normal numbers with these variances.
+            noise = np.sqrt(variances[p] + errors[q]).sum(axis=1) / np.sqrt(2.0 * np.pi)
+            common = 1.0 - np.sqrt(np.maximum(differing**2 - noise**2, 0.0))
+            result[first : first + _PAIRS] = common
         return result
 
     def region_shares(self, described: Descriptions) -> tuple[Array, Array]:
@@ -505,45 +483,32 @@ class Visitation(BackgroundModel):
         return shares, variances
 
 
-def _common(mine: Array, variances: Array, others: Array, errors: Array) -> Array:
-    """Shares of time in common, of shares (n, K) and their variances."""
-    differing = np.abs(mine - others).sum(axis=1) / 2.0
-    # Half the mean of |x| over normal numbers with these variances.
-    noise = np.sqrt(variances + errors).sum(axis=1) / np.sqrt(2.0 * np.pi)
-    return np.asarray(1.0 - np.sqrt(np.maximum(differing**2 - noise**2, 0.0)))
-
-
 _REFITS, _POLICIES, _EPISODES, _STATES = 2, 40, 10, 20_000
 _ENOUGH = 0.99  # agreement above which the background model is no concern
 
 
-@dataclass(frozen=True)
-class BackgroundShare:
-    """How much distances depend on the start of the background model."""
-
-    moved: float  # median over pairs of standard deviation / mean
-    agreement: float | None = None  # correlation over all pairs; None where it is meaningless
-
-    def __str__(self) -> str:
-        text = f"Refitting the background model changes distances by {self.moved:.1%}"
-        if self.agreement is None:
-            return f"{text}."
-        text += f" (median; correlation {self.agreement:.3f})"
-        return f"{text}." if self.agreement >= _ENOUGH else f"{text}: see --backgrounds."
-
-
 def background_words(settings: Mapping[str, Any]) -> str:
-    """Return a sentence on how much distances depend on the background model, if known."""
-    share = settings.get("background")
-    return str(BackgroundShare(**share)) if share else ""
+    """Return a sentence on the `background_share` of a comparison, if known."""
+    if not (share := settings.get("background")):
+        return ""
+    text = f"Refitting the background model changes distances by {share['moved']:.1%}"
+    agreement = share["agreement"]
+    if agreement is not None:
+        text += f" (median; correlation {agreement:.3f})"
+        if agreement < _ENOUGH:
+            return f"{text}: see --backgrounds."
+    return f"{text}."
 
 
-def background_share(method: Characterization, data: VisitedStates) -> BackgroundShare | None:
-    """Refit from two other starts, and compare the distances.
+def background_share(
+    method: Characterization, data: VisitedStates
+) -> dict[str, float | None] | None:
+    """Refit from two other starts: how much distances depend on the start.
 
-    Cheap: fits to at most 20,000 states, distances of at most 40 policies from ten episodes. Fits
-    to few states differ more than those to all, so this is an upper estimate. None for a single
-    policy, and without a background model.
+    ``moved`` is the median over pairs of standard deviation / mean, and ``agreement`` the
+    correlation over all pairs, None where it is meaningless. Cheap: fits to at most 20,000 states,
+    distances of at most 40 policies from ten episodes. Fits to few states differ more than those to
+    all, so this is an upper estimate. None for a single policy, and without a background model.
     """
     if len(data) < 2 or not isinstance(method, BackgroundModel):
         return None
@@ -561,6 +526,6 @@ def background_share(method: Characterization, data: VisitedStates) -> Backgroun
         rows.append(other.fit(data).distances(part)[upper])
     mean, deviation = np.mean(rows, axis=0), np.std(rows, axis=0, ddof=1)
     moved = np.divide(deviation, mean, out=np.zeros_like(mean), where=mean > 0)
-    if len(mean) < 2 or not (np.ptp(rows, axis=1) > 0).all():
-        return BackgroundShare(float(np.median(moved)))
-    return BackgroundShare(float(np.median(moved)), float(np.corrcoef(rows)[0, 1]))
+    varies = len(mean) > 1 and (np.ptp(rows, axis=1) > 0).all()
+    agreement = float(np.corrcoef(rows)[0, 1]) if varies else None
+    return {"moved": float(np.median(moved)), "agreement": agreement}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
 import json
-from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Self
@@ -16,7 +16,7 @@ from pivec.arguments import Count, Range, Seed, check_arguments, checked
 from pivec.characterizations import sampling
 from pivec.characterizations.decomposition import Decomposable, Decomposition, decomposed
 from pivec.characterizations.descriptions import Description, Descriptions, summarise
-from pivec.errors import BadData, UsageError
+from pivec.errors import BadData, UsageError, did_you_mean
 from pivec.policies import canonical_order
 from pivec.states import VisitedStates, check_states
 from pivec.statistics import (
@@ -32,6 +32,57 @@ Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
 Side = VisitedStates | Descriptions
 Level = Annotated[float, Range(0.0, most=1.0)]
+
+# name -> "module:class", imported when it is first used
+_REGISTRY = {
+    "visitation": "background:Visitation",
+    "supervector": "background:Supervector",
+    "gaussian": "distributions:Gaussian",
+    "discretization": "discretization:Discretization",
+    "mmd": "distributions:MMD",
+    "sliced-wasserstein": "distributions:SlicedWasserstein",
+    "transitions": "discretization:Transitions",
+    "trajectories": "episodes:Trajectories",
+    "terminal-state": "episodes:TerminalState",
+    "returns": "episodes:Returns",
+    "actions": "policies:Actions",
+    "parameters": "policies:Parameters",
+    "discriminator": "networks:Discriminator",
+    "encoder": "networks:PolicyEncoder",
+    "skill-discriminator": "networks:SkillDiscriminator",
+    "trajectory-encoder": "networks:TrajectoryEncoder",
+    "state-actions": "networks:StateActions",
+}
+
+
+def names() -> tuple[str, ...]:
+    """Names of all characterizations."""
+    return tuple(_REGISTRY)
+
+
+def characterization(name: str, **parameters: Any) -> Characterization:
+    """Make a characterization by name.
+
+    Examples
+    --------
+    >>> characterization("supervector", n_components=4, random_state=0)
+    Supervector(n_components=4)
+    """
+    if name not in _REGISTRY:
+        hint = did_you_mean(name, _REGISTRY)
+        raise UsageError(
+            f"no characterization is called {name!r}{hint}; there are {', '.join(_REGISTRY)}"
+        )
+    module, _, attribute = _REGISTRY[name].partition(":")
+    cls = getattr(importlib.import_module(f"{__package__}.{module}"), attribute)
+    known = cls._get_param_names()
+    for given in parameters:
+        if given not in known:
+            hint, takes = did_you_mean(given, known), ", ".join(known) or "none"
+            raise UsageError(f"{name} has no argument {given!r}{hint}; it takes {takes}")
+    made: Characterization = cls(**parameters)
+    check_arguments(made)
+    return made
 
 
 @dataclass(frozen=True)
@@ -50,6 +101,7 @@ class Traits:
     no_intervals: str = ""  # the reason, if there are no intervals
     no_test: str = ""  # the reason, if there is no test
     zero_diagonal: bool = True  # whether a policy has distance 0 to itself, whatever the formula
+    slow: bool = False  # whether it trains networks
 
     @property
     def coordinates(self) -> str:
@@ -63,6 +115,10 @@ class Characterization(BaseEstimator):
     The constructor stores its arguments unchanged; `fit` learns attributes that end in ``_``; the
     same ``random_state`` gives the same numbers, whatever the order of the policies: they are
     always processed in canonical order.
+
+    A subclass implements ``_fit``; ``_statistics``, what adds up over episodes, and
+    ``_from_statistics``, from sums to a description (or ``_describe``, if no sums suffice); and
+    ``_distances``. All else is derived from these.
     """
 
     name: ClassVar[str]
@@ -127,12 +183,11 @@ class Characterization(BaseEstimator):
 
         Examples
         --------
-        >>> from pivec.states import VisitedStates
-        >>> from pivec.characterizations.registry import characterization
+        >>> from pivec import VisitedStates, Visitation
         >>> rng = np.random.default_rng(0)
         >>> walks = [[rng.normal(p, 1, (20, 2)) for _ in range(10)] for p in (0, 0, 1)]
         >>> data = VisitedStates.from_arrays(walks)
-        >>> sure = characterization("visitation", n_components=4).fit(data).intervals(data)
+        >>> sure = Visitation(n_components=4).fit(data).intervals(data)
         >>> bool(sure.low[0, 1] == 0 < sure.low[0, 2] < sure.distance[0, 2] < sure.high[0, 2])
         True
         """
@@ -142,7 +197,7 @@ class Characterization(BaseEstimator):
         ordered = [side.select(order) for side, order in zip(sides, orders, strict=True)]
         squares, variance, spreads, noise = sampling.measured(self, ordered)
         sampling.warn_of_spread(self, ordered, spreads, squares)
-        scatter = self._scatter(ordered)
+        scatter = self._scatter(ordered, squared_euclidean)
         both = spreads[0].column, spreads[-1]
         squared = self.traits.squared
         result = intervals_of(squares, variance, *both, level, scatter, noise, squared=squared)
@@ -172,13 +227,11 @@ class Characterization(BaseEstimator):
 
         Examples
         --------
-        >>> from pivec.states import VisitedStates
-        >>> from pivec.characterizations.registry import characterization
+        >>> from pivec import VisitedStates, Visitation
         >>> rng = np.random.default_rng(0)
         >>> walks = [[rng.normal(p, 1, (20, 2)) for _ in range(10)] for p in (0, 1)]
         >>> data = VisitedStates.from_arrays(walks)
-        >>> method = characterization("visitation", n_components=4).fit(data)
-        >>> method.test(data[0], data[1]).p_value < 0.01
+        >>> Visitation(n_components=4).fit(data).test(data[0], data[1]).p_value < 0.01
         True
         """
         return sampling.permutation_test(self, a, b, permutations, seed)
@@ -189,29 +242,21 @@ class Characterization(BaseEstimator):
 
         Examples
         --------
-        >>> from pivec.states import VisitedStates
-        >>> from pivec.characterizations.registry import characterization
+        >>> from pivec import VisitedStates, Visitation
         >>> rng = np.random.default_rng(0)
         >>> walks = [[rng.normal(p, 1, (20, 2)) for _ in range(10)] for p in (0, 1)]
         >>> data = VisitedStates.from_arrays(walks)
-        >>> method = characterization("visitation", n_components=4).fit(data)
-        >>> parts = method.decompose(data[0], data[1])
+        >>> parts = Visitation(n_components=4).fit(data).decompose(data[0], data[1])
         >>> bool(np.isclose(parts.regions.measured.sum(), parts.distance))
         True
         """
         self._check_fitted()
-        self._check_decomposes()
+        if not self.part_columns:
+            raise UsageError(
+                f"{self} does not decompose distances: use visitation, gaussian "
+                "(covariance='diagonal'), supervector (adapt='m') or discretization"
+            )
         return decomposed(self, a, b, level)
-
-    def pair_parts(self, described: Descriptions, i: Rows, j: Rows) -> Array:
-        """Parts of the distances of the pairs i[k], j[k] by region and column, (n_pairs, R, C).
-
-        They sum to the distance. ``part_columns`` has the kind and the feature of each column.
-        """
-        self._check_described(described)
-        self._check_decomposes()
-        [rows] = described.values("vectors" if described.points is None else "points")
-        return self._differences(rows[i], rows[j]) ** 2
 
     @property
     def part_columns(self) -> tuple[tuple[str, int], ...]:
@@ -265,45 +310,35 @@ class Characterization(BaseEstimator):
                 f"({error}): give random_state as an int"
             ) from error
 
-    # ---- implemented by each characterization ----
+    # ---- implemented by each characterization, as far as its traits require ----
 
     def _fit(self, data: VisitedStates) -> None:
         """Learn what all policies share; nothing by default."""
 
-    @abstractmethod
+    # One row of statistics per episode: an array, or, without influences, anything that
+    # ``weights @ statistics`` sums.
+    _statistics: Callable[[VisitedStates], Any]
+    # From sums of statistics to vectors, points and arrays of `Descriptions`.
+    _from_statistics: Callable[[Any], Description]
+    # From sums of statistics to policies whose distances decompose.
+    _decomposable: Callable[[Any], Decomposable]
+
     def _describe(self, data: VisitedStates) -> Description:
         """Vectors, points and arrays of `Descriptions`."""
+        return self._from_statistics(self._policy_sums(data))
+
+    def _policy_sums(self, data: VisitedStates) -> Array:
+        """Statistics of each policy, summed over its episodes."""
+        return sampling.policy_sums(self, data)
+
+    def _coordinates(self, sums: Array) -> Array:
+        """Points (vectors, if it has no points) of policies with these sums."""
+        vectors, points, _ = self._from_statistics(sums)
+        return np.asarray(vectors if points is None else points)
 
     def _distances(self, a: Descriptions, b: Descriptions) -> Array:
         """Distances from ``a`` to ``b``; symmetric if ``b`` is ``a`` itself."""
         return squared_euclidean(*a.values("points"), *b.values("points"))
-
-    def _statistics(self, data: VisitedStates) -> Any:
-        """Additive statistics, one row per episode.
-
-        An array; or, without influences, anything that ``weights @ statistics`` sums.
-        """
-        raise NotImplementedError
-
-    def _policy_sums(self, data: VisitedStates) -> Array:
-        """Statistics of each policy, with the same bits as in `_describe`."""
-        return sampling.policy_sums(self, data)
-
-    def _from_statistics(self, sums: Any) -> Description:
-        """Like `_describe`, for policies with these sums of statistics."""
-        raise NotImplementedError
-
-    def _coordinates(self, sums: Array) -> Array:
-        """Points (vectors, if the distance is not squared) of policies with these sums."""
-        raise NotImplementedError
-
-    def _decomposable(self, sums: Any) -> Decomposable:
-        """Policies with these sums in a form whose distances decompose."""
-        raise NotImplementedError
-
-    def _differences(self, a: Array, b: Array) -> Array:
-        """Differences (n, R, C) of rows whose squares are the parts of the distances."""
-        raise NotImplementedError
 
     def _sums_at(self, points: Array) -> Array:  # noqa: ARG002
         """Sums of policies with these points, where points determine them."""
@@ -312,9 +347,9 @@ class Characterization(BaseEstimator):
     def _scatter(
         self,
         sides: Sequence[Side],  # noqa: ARG002
-        squares: Callable[[Array, Array], Array] = squared_euclidean,  # noqa: ARG002
+        squares: Callable[[Array, Array], Array],  # noqa: ARG002
     ) -> Array | float:
-        """Variance of the distances between repeated fits."""
+        """Variance of the distances between repeated fits, from a function of their points."""
         return 0.0
 
     # ---- checks ----
@@ -351,13 +386,6 @@ class Characterization(BaseEstimator):
                 data.policy(0)
             except UsageError as error:
                 raise UsageError(f"{self.name} needs the policies themselves: {error}") from None
-
-    def _check_decomposes(self) -> None:
-        if not self.part_columns:
-            raise UsageError(
-                f"{self} does not decompose distances: use visitation, gaussian "
-                "(covariance='diagonal'), supervector (adapt='m') or discretization"
-            )
 
     def _check_described(self, described: Descriptions) -> None:
         check_states(described, Descriptions)

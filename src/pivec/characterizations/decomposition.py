@@ -148,7 +148,7 @@ class Decomposition(Result):
 
 
 @dataclass(frozen=True)
-class RegionSummary:
+class RegionStatistics:
     """What policies do in R regions, one row per policy; D features in the environment's units."""
 
     shares: Array  # (n, R) of time in each region
@@ -162,7 +162,7 @@ class RegionSummary:
 class Decomposable:
     """Policies, one row each, whose distances decompose."""
 
-    summary: RegionSummary
+    summary: RegionStatistics
     # Of some rows and others (as many, or one): (n, R, C) numbers whose squares (absolute values,
     # if the distance is not squared) are the parts of their distances.
     differences: Callable[[slice, slice], Array]

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from pivec.arguments import Positive, Range
 from pivec.characterizations.base import Array, Characterization, Traits
-from pivec.characterizations.decomposition import OFTEN, Decomposable, RegionSummary
+from pivec.characterizations.decomposition import OFTEN, Decomposable, RegionStatistics
 from pivec.characterizations.descriptions import Description, Descriptions, pack
 from pivec.characterizations.rows import Of, View
 from pivec.states import VisitedStates, over_policies, starts_of
@@ -276,7 +276,7 @@ class Discretization(Characterization):
             return halves[:, :, None]
 
         means = np.full((*shares.shape, len(self.low_)), np.nan)
-        summary = RegionSummary(shares, shares[:2].mean(axis=0), means, means[:, 0], ranges)
+        summary = RegionStatistics(shares, shares[:2].mean(axis=0), means, means[:, 0], ranges)
         return Decomposable(summary, differences, tuple(words))
 
     def _words(self, data: VisitedStates) -> Iterator[Words]:

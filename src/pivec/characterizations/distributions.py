@@ -10,7 +10,7 @@ import numpy as np
 
 from pivec.arguments import Count, Positive, Range, Seed
 from pivec.characterizations.base import Array, Traits
-from pivec.characterizations.decomposition import USUAL, WHERE, WIDE, Decomposable, RegionSummary
+from pivec.characterizations.decomposition import USUAL, WHERE, WIDE, Decomposable, RegionStatistics
 from pivec.characterizations.descriptions import Description, Descriptions
 from pivec.characterizations.rows import (
     Cuts,
@@ -127,7 +127,7 @@ class Gaussian(RowMeans):
         means = np.split(rows, 2, axis=1)[0]
         ends = self.center_[:, None] + USUAL * self.scale_[:, None] * np.array([-1.0, 1.0])
         shares = np.ones((len(rows), 1))
-        summary = RegionSummary(shares, shares[0], means[:, None], means, ends[None])
+        summary = RegionStatistics(shares, shares[0], means[:, None], means, ends[None])
         return Decomposable(
             summary, lambda a, b: self._differences(rows[a], rows[b]), ("all states",)
         )

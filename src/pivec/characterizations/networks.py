@@ -1,7 +1,12 @@
-"""Characterizations that train networks on states: discriminators, classifiers, set encoders."""
+"""Characterizations that train networks: discriminators, classifiers, encoders.
+
+`PolicyEncoder` is the paper's Section 5.2: one Gaussian per policy over the latents of its
+trajectories. `TrajectoryEncoder` is Table 1's method (Wang et al. 2017), without that Gaussian.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -9,16 +14,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pivec.arguments import Count, Positive, Seed
+from pivec.arguments import Count, NotNegative, Positive, Seed
 from pivec.characterizations.base import Array, Traits
-from pivec.characterizations.descriptions import Description, Descriptions
-from pivec.characterizations.rows import Cuts, Floats, RowMeans, Standardised
+from pivec.characterizations.descriptions import Description, Descriptions, pack
+from pivec.characterizations.distributions import gaussian_distances, gaussians
+from pivec.characterizations.rows import Averaged, Cuts, Floats, RowMeans, Standardised
 from pivec.parallel import require_torch, run_tasks, using
 from pivec.states import VisitedStates
+from pivec.statistics import euclidean
 from pivec.terminal import Progress
 
 if TYPE_CHECKING:
-    from pivec.characterizations.torch_mlp import Discriminators
+    from pivec.characterizations.torch_networks import Discriminators
 
 Keys = NDArray[np.uint64]
 
@@ -42,6 +49,8 @@ class NetworkCharacterization(Standardised):
     ----------
     center_, scale_ : (n_columns,) arrays
         The standardization: (row - center_) / scale_.
+    weights_ : array, or dict of arrays
+        All weights of the network, if it is the same for all policies.
     """
 
     n_units: Count = 256
@@ -52,16 +61,13 @@ class NetworkCharacterization(Standardised):
     progress: bool = False
 
     def _check_has(self, data: VisitedStates) -> None:
-        self._require_torch()
+        require_torch(f"the {self.name} characterization")
         super()._check_has(data)
 
     def _described(self, data: VisitedStates, influences: bool = False) -> Descriptions:
         # The last digits of a network's outputs depend on the number of threads of a worker.
         with using("serial"):
             return super()._described(data, influences)
-
-    def _require_torch(self) -> None:
-        require_torch(f"the {self.name} characterization")
 
     def _sizes(self, n_layers: int, n_outputs: int) -> list[int]:
         """Widths of a perceptron from its inputs to its outputs."""
@@ -117,14 +123,12 @@ class Discriminator(NetworkCharacterization):
 
     The paper's Section 5.1. The network D_i of a policy is trained to distinguish its states from
     those of the other policies of the fit; r_i = D_i / (1 - D_i) is then how much more likely a
-    state is under this policy. The distance is E_j[1 / r_i] + E_i[1 / r_j]. All networks are
-    trained together as one batched network.
+    state is under this policy. The distance is E_j[1 / r_i] + E_i[1 / r_j].
 
     The paper's scripts take states as they are, average over all of them, and keep what the formula
     gives for a policy and itself: ``standardise=False, max_background=None, max_states=None,
-    zero_diagonal=False``. The defaults differ, for comparing policies: units of features do not
-    matter, descriptions stay small, and policies with identical states have distance 0, as with
-    every other characterization, which maps rely on.
+    zero_diagonal=False``. With the defaults, units of features do not matter, descriptions stay
+    small, and policies with identical states have distance 0, which maps rely on.
 
     A policy of the fit is recognized by its states, which are left out of the others; any other
     policy is compared with all of the fit. With a single policy in the fit, its own states take the
@@ -132,11 +136,10 @@ class Discriminator(NetworkCharacterization):
 
     Parameters
     ----------
-    n_units, n_layers : int
-        Hidden tanh units per layer, and hidden layers.
+    n_layers : int
+        Hidden layers of ``n_units`` tanh units.
     epochs : float
-        Passes over a policy's own states. Distances grow with them: fewer are faster, but give
-        different distances.
+        Passes over a policy's own states. Distances grow with them.
     batch_size : int
         States of the policy, and as many of the others, in a batch.
     clip : float
@@ -153,17 +156,8 @@ class Discriminator(NetworkCharacterization):
     device : {"cpu", "cuda", "auto"}
         Where the networks are trained; results agree up to rounding. "auto" uses the GPU if there
         is one.
-    learning_rate, random_state, progress
+    others
         See `NetworkCharacterization`.
-
-    Attributes
-    ----------
-    background_ : (n, n_features) float32 array
-        States of the fit, one policy after another, standardized if requested.
-    background_starts_ : (n_policies + 1,) int array
-    center_, scale_ : (n_features,) arrays
-    keys_ : (n_policies,) uint64 array
-        Hashes of the states of the policies of the fit.
 
     Examples
     --------
@@ -205,6 +199,7 @@ class Discriminator(NetworkCharacterization):
             no_intervals=reason,
             no_test=reason,
             zero_diagonal=self.zero_diagonal,
+            slow=True,
         )
 
     def _fit(self, data: VisitedStates) -> None:
@@ -223,7 +218,7 @@ class Discriminator(NetworkCharacterization):
         self.keys_ = _keys(data)
 
     def _describe(self, data: VisitedStates) -> Description:
-        from pivec.characterizations import torch_mlp as mlp
+        from pivec.characterizations import torch_networks
         from pivec.parallel import single_threaded_torch
 
         networks, keys = self._networks(), _keys(data)
@@ -233,7 +228,7 @@ class Discriminator(NetworkCharacterization):
         # policies changes no numbers.
         order = np.lexsort((keys, -counts))
         size = networks.group_size()
-        weights = np.empty((len(data), mlp.n_values(networks.sizes)), dtype=np.float32)
+        weights = np.empty((len(data), torch_networks.n_values(networks.sizes)), dtype=np.float32)
         most = data.n_states if self.max_states is None else self.max_states
         starts = np.concatenate([[0], np.cumsum(np.minimum(counts, most))])
         kept = np.empty((starts[-1], data.n_features), dtype=np.float32)
@@ -246,9 +241,12 @@ class Discriminator(NetworkCharacterization):
                 states.append(self._standardise(in_key_order(data.policy_states(i))))
                 chosen = rng.choice(count, min(most, count), replace=False)
                 kept[starts[i] : starts[i + 1]] = states[-1][chosen]
-                start.append(mlp.starting_values(rng, networks.sizes))
-                own = mlp.left_out(self.background_starts_, fitted.get(key))
-                batches.append(mlp.Batches(rng, count, len(self.background_), own))
+                start.append(torch_networks.starting_values(rng, networks.sizes))
+                own = (0, 0)  # nothing to leave out of the others
+                if key in fitted and len(self.keys_) > 1:
+                    own = tuple(self.background_starts_[fitted[key] :][:2].tolist())
+                others = len(self.background_)
+                batches.append(torch_networks.Batches(rng, count, others, own))
             weights[members] = networks.train(np.stack(start), states, batches, self.background_)
             bar.advance(len(members))
 
@@ -259,7 +257,7 @@ class Discriminator(NetworkCharacterization):
         return None, None, packed | {"weights": weights, "keys": keys}
 
     def _distances(self, a: Descriptions, b: Descriptions) -> Array:
-        self._require_torch()
+        require_torch(f"the {self.name} characterization")
         ratios = self._networks().mean_inverse_ratios
         result = ratios(a.arrays["weights"], b.rows("states"))
         result = result + (result if b is a else ratios(b.arrays["weights"], a.rows("states"))).T
@@ -268,16 +266,10 @@ class Discriminator(NetworkCharacterization):
         return result
 
     def _networks(self) -> Discriminators:
-        from pivec.characterizations.torch_mlp import Discriminators
+        from pivec.characterizations.torch_networks import Discriminators
 
-        return Discriminators(
-            self._sizes(self.n_layers, 1),
-            self.epochs,
-            self.batch_size,
-            self.learning_rate,
-            self.clip,
-            self.device,
-        )
+        how = self.epochs, self.batch_size, self.learning_rate, self.clip, self.device
+        return Discriminators(self._sizes(self.n_layers, 1), *how)
 
 
 def _keys(data: VisitedStates) -> Keys:
@@ -293,30 +285,19 @@ class SkillDiscriminator(NetworkCharacterization, RowMeans):
     One network with a softmax over the policies of the fit (in their canonical order) learns which
     of them a state is from, as DIAYN's does for skills (Eysenbach 2018). A policy is described by
     the mean of these probabilities over its states. The distance is the Jensen-Shannon divergence
-    of two such means, from 0 to log 2.
-
-    The classifier is a channel from states to names of policies, and a channel cannot make
-    distributions differ more: the distance is a lower bound of the Jensen-Shannon divergence
-    between the states of the two policies.
+    of two such means, from 0 to log 2: a lower bound of that between the states of the two
+    policies, because a channel from states to names cannot make distributions differ more.
 
     Parameters
     ----------
-    n_units, n_layers : int
-        Hidden tanh units per layer, and hidden layers.
+    n_layers : int
+        Hidden layers of ``n_units`` tanh units.
     epochs : float
         Passes over as many states as the fit has; every policy is drawn equally often.
     max_updates : int
         Maximum number of updates, however many states there are.
-    batch_size, learning_rate, random_state, progress
+    others
         See `NetworkCharacterization`.
-
-    Attributes
-    ----------
-    weights_ : (n,) float32 array
-        All weights of the classifier.
-    center_, scale_ : (n_features,) arrays
-    n_policies_ : int
-        Policies of the fit.
 
     Examples
     --------
@@ -336,6 +317,7 @@ class SkillDiscriminator(NetworkCharacterization, RowMeans):
         "that the network never confuses.",
         "d(p, q) = JS(E_p[P(· | s)], E_q[P(· | s)])",
         additive=True,
+        slow=True,
     )
 
     _: KW_ONLY
@@ -344,7 +326,7 @@ class SkillDiscriminator(NetworkCharacterization, RowMeans):
     max_updates: Count = 5000
 
     def _fit(self, data: VisitedStates) -> None:
-        from pivec.characterizations.torch_mlp import SingleMLP, train_classifier
+        from pivec.characterizations.torch_networks import SingleMLP, train_classifier
 
         super()._fit(data)
         self.n_policies_ = len(data)
@@ -362,7 +344,7 @@ class SkillDiscriminator(NetworkCharacterization, RowMeans):
         return self._sizes(self.n_layers, self.n_policies_)
 
     def _sums(self, rows: Floats, cuts: Cuts) -> Array:
-        from pivec.characterizations.torch_mlp import sum_outputs
+        from pivec.characterizations.torch_networks import sum_outputs
 
         x = self._standardise(rows)
         return sum_outputs(self.weights_, self._layers(), x, cuts, softmax=True)
@@ -397,8 +379,8 @@ class StateActions(NetworkCharacterization, RowMeans):
 
     Parameters
     ----------
-    n_units, n_layers : int
-        Hidden tanh units per layer, and hidden layers.
+    n_layers : int
+        Hidden layers of ``n_units`` tanh units.
     n_values : int
         Size of an embedding.
     set_size : int
@@ -407,15 +389,8 @@ class StateActions(NetworkCharacterization, RowMeans):
         Policies in a batch, two sets of each.
     n_updates : int
         Updates of the network.
-    learning_rate, random_state, progress
+    others
         See `NetworkCharacterization`.
-
-    Attributes
-    ----------
-    weights_ : (n,) float32 array
-        All weights of the network.
-    center_, scale_ : arrays
-        The standardization of the (state, action) pairs.
 
     Examples
     --------
@@ -438,6 +413,7 @@ class StateActions(NetworkCharacterization, RowMeans):
         additive=True,
         influences=True,
         needs=frozenset({"actions"}),
+        slow=True,
     )
     of = "state-actions"
 
@@ -450,13 +426,12 @@ class StateActions(NetworkCharacterization, RowMeans):
     n_updates: Count = 1000
 
     def _fit(self, data: VisitedStates) -> None:
-        from pivec.characterizations.torch_mlp import SingleMLP, train_encoder
+        from pivec.characterizations.torch_networks import SingleMLP, train_encoder
 
         super()._fit(data)
         rng = np.random.default_rng(self.random_state)
-        sizes = self._sizes(self.n_layers, self.n_values)
         self.weights_ = train_encoder(
-            SingleMLP(list(self._standardised(data)), sizes, rng),
+            SingleMLP(list(self._standardised(data)), self._layers(), rng),
             self.batch_size,
             self.set_size,
             n_updates=self.n_updates,
@@ -464,11 +439,226 @@ class StateActions(NetworkCharacterization, RowMeans):
             progress=self.progress,
         )
 
-    def _sums(self, rows: Floats, cuts: Cuts) -> Array:
-        from pivec.characterizations.torch_mlp import sum_outputs
+    def _layers(self) -> list[int]:
+        return self._sizes(self.n_layers, self.n_values)
 
-        sizes = self._sizes(self.n_layers, self.n_values)
-        return sum_outputs(self.weights_, sizes, self._standardise(rows), cuts)
+    def _sums(self, rows: Floats, cuts: Cuts) -> Array:
+        from pivec.characterizations.torch_networks import sum_outputs
+
+        return sum_outputs(self.weights_, self._layers(), self._standardise(rows), cuts)
 
     def _of_means(self, means: Array) -> Description:
         return means, means, {}
+
+
+@dataclass(eq=False, repr=False)
+class TrajectoryNetwork(NetworkCharacterization):
+    """A characterization by a variational autoencoder of trajectories.
+
+    The encoder is an LSTM of ``n_units`` that reads a trajectory from its end; the decoder predicts
+    the next row from the row before and the latent.
+
+    Parameters
+    ----------
+    n_latent : int
+        Values of a latent.
+    epochs : int
+        Passes over the trajectories of the fit.
+    kl_weight : float
+        Weight of the divergence of the latents from the standard normal. At the paper's 1, latents
+        may carry no information (posterior collapse), and distances are then noise; 0.01 avoids it.
+    device : {"cpu", "cuda", "auto"}
+        Where the autoencoder is trained; results agree up to rounding. "auto" uses the GPU if
+        there is one.
+    others
+        See `NetworkCharacterization`.
+    """
+
+    _: KW_ONLY
+    n_latent: Count = 256
+    epochs: Count = 5
+    batch_size: Count = 8
+    kl_weight: NotNegative = 1.0
+    device: str = "cpu"
+
+    def _fit(self, data: VisitedStates) -> None:
+        from pivec.characterizations.torch_networks import starting_weights, train_autoencoder
+
+        super()._fit(data)
+        rng = np.random.default_rng(self.random_state)
+        self.weights_ = train_autoencoder(
+            starting_weights(rng, len(self.center_), self.n_units, self.n_latent),
+            [sequence for policy in self._trajectories(data) for sequence in policy],
+            epochs=self.epochs,
+            batch_size=self.batch_size,
+            learning_rate=self.learning_rate,
+            kl_weight=self.kl_weight,
+            rng=rng,
+            device=self.device,
+            progress=self.progress,
+        )
+
+    def _trajectories(self, data: VisitedStates) -> list[list[Floats]]:
+        """Standardised rows of each policy's episodes; episodes without rows are left out."""
+        result = []
+        for i, rows in enumerate(self._standardised(data)):
+            cuts = self.view_.cuts(data, i)
+            result.append([rows[begin:end] for begin, end in pairwise(cuts) if end > begin])
+        return result
+
+    def _encode(self, policies: list[list[Floats]]) -> list[tuple[Floats, Floats, list[int]]]:
+        """Means and deviations of the latents and the keys of each policy's trajectories.
+
+        Equal trajectories are encoded once, so that they have equal latents to the last digit, and
+        in the order of length and key, so that the order of the policies changes no numbers.
+        """
+        from pivec.characterizations.torch_networks import encode
+
+        keys = [[sequence_key(sequence) for sequence in sequences] for sequences in policies]
+        different = {
+            key: sequence
+            for own, sequences in zip(keys, policies, strict=True)
+            for key, sequence in zip(own, sequences, strict=True)
+        }
+        order = sorted(different, key=lambda key: (len(different[key]), key))
+        means, deviations = encode(self.weights_, [different[key] for key in order], self.device)
+        places = {key: i for i, key in enumerate(order)}
+        rows = [[places[key] for key in own] for own in keys]
+        return [(means[i], deviations[i], own) for i, own in zip(rows, keys, strict=True)]
+
+
+@dataclass(eq=False, repr=False)
+class PolicyEncoder(TrajectoryNetwork, Averaged):
+    """A diagonal Gaussian over the latents of a policy's trajectories, one sampled for each.
+
+    The distance is KL(a || b) + KL(b || a).
+
+    Parameters
+    ----------
+    floor : float
+        Added to the variances of the latents.
+    others
+        See `TrajectoryNetwork`.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> walks = [[rng.normal(m, 1, (20, 1)) for _ in range(5)] for m in (0, 0, 5)]
+    >>> data = VisitedStates.from_arrays(walks)
+    >>> method = PolicyEncoder(n_units=8, n_latent=2, epochs=20, kl_weight=0.01).fit(data)
+    >>> d = method.distances(data)
+    >>> bool(d[0, 2] > d[0, 1])
+    True
+    """
+
+    name = "encoder"
+    traits = Traits(
+        "A recurrent autoencoder is trained on the trajectories of all policies: it summarizes a "
+        "trajectory in a latent vector, from which each next state is predicted. A policy is "
+        "described by a diagonal Gaussian over the latents of its trajectories. The distance "
+        "between two policies is the KL divergence between their Gaussians, summed both ways.",
+        "d(p, q) = KL(p ‖ q) + KL(q ‖ p)",
+        by_state=False,
+        additive=True,
+        slow=True,
+    )
+
+    _: KW_ONLY
+    floor: Positive = 1e-7
+
+    def _statistics(self, data: VisitedStates) -> Array:
+        rows = []
+        for centers, widths, keys in self._encode(self._trajectories(data)):
+            # One latent per trajectory, with random numbers that depend on the trajectory.
+            noise = [
+                np.random.default_rng([self.random_state, key]).standard_normal(self.n_latent)
+                for key in keys
+            ]
+            sampled = centers + widths * np.stack(noise)
+            # Latents are near the standard normal: squares about 0 lose no digits.
+            rows.append(np.column_stack([np.ones(len(keys)), sampled, sampled**2]))
+        return np.concatenate(rows)
+
+    def _of_means(self, means: Array) -> Description:
+        z, squares = np.split(means, 2, axis=1)
+        return gaussians(z, np.maximum(squares - z**2, 0.0) + self.floor)
+
+    def _distances(self, a: Descriptions, b: Descriptions) -> Array:
+        return gaussian_distances(a, b)
+
+
+@dataclass(eq=False, repr=False)
+class TrajectoryEncoder(TrajectoryNetwork):
+    """The embeddings of a policy's trajectories of states and actions, compared one by one.
+
+    The rows are (state, action) pairs; an embedding is the mean of its latent. The distance between
+    two policies is the mean distance between an embedding of one and one of the other, minus the
+    mean distances within each of the two (the energy distance): 0 if the embeddings have the same
+    distribution.
+
+    Parameters
+    ----------
+    max_episodes : int
+        Trajectories of each policy to describe, drawn at random.
+    others
+        See `TrajectoryNetwork`.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> walks = [[rng.normal(m, 1, (20, 1)) for _ in range(5)] for m in (0, 0, 5)]
+    >>> moves = [[rng.integers(2, size=19) for _ in episodes] for episodes in walks]
+    >>> data = VisitedStates.from_arrays(walks, actions=moves)
+    >>> method = TrajectoryEncoder(n_units=8, n_latent=2, epochs=20, learning_rate=0.01)
+    >>> d = method.fit(data).distances(data)
+    >>> bool(d[0, 2] > d[0, 1])
+    True
+    """
+
+    name = "trajectory-encoder"
+    traits = Traits(
+        "A recurrent autoencoder is trained on the trajectories, states and actions, of all "
+        "policies; each trajectory is described by its embedding. The distance between two "
+        "policies is the mean distance between an embedding of one and one of the other, minus the "
+        "mean distances within each of the two.",
+        "d(p, q) = E‖z_p − z_q‖ − ½ E‖z_p − z′_p‖ − ½ E‖z_q − z′_q‖",
+        by_state=False,
+        needs=frozenset({"actions"}),
+        slow=True,
+    )
+    of = "state-actions"
+
+    _: KW_ONLY
+    max_episodes: Count = 200
+
+    def _describe(self, data: VisitedStates) -> Description:
+        drawn = self._trajectories(data)
+        for i, sequences in enumerate(drawn):
+            if len(sequences) > self.max_episodes:
+                rng = np.random.default_rng(self.random_state)
+                numbers = rng.choice(len(sequences), self.max_episodes, replace=False)
+                drawn[i] = [sequences[j] for j in np.sort(numbers)]
+        embeddings = [z for z, _, _ in self._encode(drawn)]
+        vectors = np.stack([z.mean(axis=0, dtype=np.float64) for z in embeddings])
+        within = np.array([between_means([z], [z])[0, 0] for z in embeddings])
+        return vectors, None, {"within": within} | pack("embeddings", embeddings)
+
+    def _distances(self, a: Descriptions, b: Descriptions) -> Array:
+        result = between_means(a.rows("embeddings"), b.rows("embeddings"))
+        result -= 0.5 * np.add.outer(a.arrays["within"], b.arrays["within"])
+        if b is a:
+            result = np.triu(result) + np.triu(result, 1).T
+        # An energy distance is not negative; what is left below is rounding.
+        return np.maximum(result, 0.0)
+
+
+def between_means(left: Sequence[NDArray[Any]], right: Sequence[NDArray[Any]]) -> Array:
+    """Mean Euclidean distance between the rows of each set of ``left`` and each of ``right``."""
+    counts = np.array([len(z) for z in right])
+    starts = np.cumsum(counts) - counts
+    everything = np.concatenate(right).astype(np.float64)
+    result = np.empty((len(left), len(right)))
+    for i, z in enumerate(left):
+        distances = euclidean(z.astype(np.float64), everything)
+        result[i] = np.add.reduceat(distances.mean(axis=0), starts) / counts
+    return result

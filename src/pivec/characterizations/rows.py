@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, Self
 
@@ -12,7 +11,6 @@ from numpy.typing import NDArray
 
 from pivec.characterizations.base import Array, Characterization
 from pivec.characterizations.descriptions import Description
-from pivec.characterizations.sampling import policy_sums
 from pivec.errors import BadData, UsageError
 from pivec.states import Moments, VisitedStates, moments_of, over_policies
 
@@ -58,9 +56,9 @@ class View:
             )
         if self.of == "transitions":
             return np.concatenate([states[now], states[now + 1]], axis=1)
-        return np.concatenate([states[now], self._columns(data, policy)], axis=1)
+        return np.concatenate([states[now], self._action_columns(data, policy)], axis=1)
 
-    def _columns(self, data: VisitedStates, policy: int) -> Floats:
+    def _action_columns(self, data: VisitedStates, policy: int) -> Floats:
         """Actions of one policy as numbers, (n, n_columns)."""
         actions, label = _actions(data, policy), data.labels[policy]
         if bool(self.n_actions) != _is_discrete(actions):
@@ -143,13 +141,8 @@ class Scaled(Characterization):
     Parameters
     ----------
     standardise : bool
-        Divide each feature by its deviation over all states of the fit; otherwise features with
-        large values dominate.
-
-    Attributes
-    ----------
-    scale_ : (n_features,) array
-        What features are divided by.
+        Divide each feature by its deviation ``scale_`` over all states of the fit; otherwise
+        features with large values dominate.
     """
 
     _: KW_ONLY
@@ -191,33 +184,24 @@ class Averaged(Characterization):
     The statistics of an episode are the number of its rows and their sum.
     """
 
-    @abstractmethod
-    def _of_means(self, means: Array) -> Description:
-        """Vectors, points and arrays of policies with these means, (P, n_values)."""
-
-    def _coordinates(self, sums: Array) -> Array:
-        vectors, _, _ = self._from_statistics(sums)
-        return np.asarray(vectors)
+    # Vectors, points and arrays of policies with these means, (P, n_values).
+    _of_means: Callable[[Array], Description]
 
     def _from_statistics(self, sums: Array) -> Description:
         with np.errstate(invalid="ignore"):  # nothing is known of a policy without any row
             return self._of_means(sums[:, 1:] / sums[:, :1])
 
-    def _describe(self, data: VisitedStates) -> Description:
-        return self._from_statistics(policy_sums(self, data))
-
 
 class RowMeans(Averaged):
     """A characterization by means over the rows of a `View`: states, pairs or transitions."""
+
+    # Sums of what is averaged over the rows between one cut and the next, (n, n_values).
+    _sums: Callable[[Floats, Cuts], Array]
 
     @property
     def view_(self) -> View:
         """What the rows are."""
         return View("states")
-
-    @abstractmethod
-    def _sums(self, rows: Floats, cuts: Cuts) -> Array:
-        """Sums of what is averaged over the rows between one cut and the next, (n, n_values)."""
 
     def _statistics(self, data: VisitedStates) -> Array:
         return np.concatenate(
@@ -227,8 +211,8 @@ class RowMeans(Averaged):
             ]
         )
 
-    def _describe(self, data: VisitedStates) -> Description:
-        return self._from_statistics(np.concatenate(list(over_policies(_policy_sums, data, self))))
+    def _policy_sums(self, data: VisitedStates) -> Array:
+        return np.concatenate(list(over_policies(_policy_sums, data, self)))
 
     def _counted(self, rows: Floats, cuts: Cuts) -> Array:
         return np.column_stack([np.diff(cuts), self._sums(rows, cuts)])

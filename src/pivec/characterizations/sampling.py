@@ -7,7 +7,7 @@ episodes has its sums minus those of the episode, and no state is read again.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from pivec.characterizations.descriptions import Description, Descriptions, summarise
 from pivec.errors import PivecWarning, UsageError
-from pivec.states import Span, VisitedStates, over_policies, policy_ranges, regrouped
+from pivec.states import VisitedStates, over_policies, policy_ranges, regrouped
 from pivec.statistics import (
     PermutationTest,
     Spread,
@@ -72,9 +72,8 @@ def jackknife_influences(
 
 def describe_with_influences(method: Characterization, data: VisitedStates) -> Description:
     """Describe policies, with the influence of each of their episodes."""
-    sums: list[Array] = []
-    influences, first = np.empty((0, 0), np.float32), 0
-    for own, moved in over_policies(_sums_and_influences, data, method, ranges=_ranges(data)):
+    sums, influences, first = [], np.empty((0, 0), np.float32), 0
+    for own, moved in _over_runs(_sums_and_influences, method, data):
         sums.append(own)
         if not first:
             influences = np.empty((data.n_episodes, moved.shape[1]), np.float32)
@@ -91,7 +90,13 @@ def describe_with_influences(method: Characterization, data: VisitedStates) -> D
 
 def policy_sums(method: Characterization, data: VisitedStates) -> Array:
     """Statistics of each policy, summed over its episodes."""
-    return np.concatenate(list(over_policies(_sums, data, method, ranges=_ranges(data))))
+    return np.concatenate(list(_over_runs(_sums, method, data)))
+
+
+def _over_runs(work: Callable[..., Any], method: Characterization, data: VisitedStates) -> Any:
+    """Work on runs of policies whose episodes' statistics are small compared to the states."""
+    most = max(1, _RUN_BYTES // (8 * 64 * (data.n_features + 1)))
+    return over_policies(work, data, method, ranges=policy_ranges(data.policy_starts, most))
 
 
 def _sums(run: VisitedStates, method: Characterization) -> Array:
@@ -104,11 +109,6 @@ def _sums_and_influences(
     statistics, starts = method._statistics(run), run.policy_starts
     sums = np.add.reduceat(statistics, starts[:-1], axis=0)
     return sums, jackknife_influences(method, statistics, starts).astype(np.float32)
-
-
-def _ranges(data: VisitedStates) -> list[Span]:
-    """Cut policies into runs whose episodes' statistics are small compared to the states."""
-    return policy_ranges(data.policy_starts, max(1, _RUN_BYTES // (8 * 64 * (data.n_features + 1))))
 
 
 def measured(
@@ -130,15 +130,14 @@ def measured(
     if not described:
         return _leaving_out(method, [side for side in sides if isinstance(side, VisitedStates)])
     rows = [side.values(traits.coordinates)[0] for side in described]
-    moved = [side.values("influences", "influences.starts") for side in described]
     spreads = [described_spread(*pair) for pair in zip(described, rows, strict=True)]
-    (own, starts), (others, other_starts) = moved[0], moved[-1]
-    variance = directional_variances(own, starts, rows[0], rows[-1])
-    back = variance  # of a set with itself
-    if len(moved) > 1:
-        back = directional_variances(others, other_starts, rows[-1], rows[0])
-    variance = variance + back.T
-    return squared_euclidean(rows[0], rows[-1]), 4.0 * variance, spreads, None
+    moved = [side.values("influences", "influences.starts") for side in described]
+    directional = [
+        directional_variances(influences, starts, own, other)
+        for (influences, starts), own, other in zip(moved, rows, rows[::-1], strict=True)
+    ]
+    variance = 4.0 * (directional[0] + directional[-1].T)
+    return squared_euclidean(rows[0], rows[-1]), variance, spreads, None
 
 
 def pair_variances(
@@ -192,9 +191,10 @@ def _leaving_out(
     """Like `measured`, for distances that are not between points (the jackknife, Efron 1982)."""
     described = [method._described(side) for side in sides]
     squares = _squares(method, described[0], described[-1])
-    moved = [_moved(method, sides[0], described[-1], squares)]
-    if len(sides) > 1:
-        moved.append(_moved(method, sides[1], described[0], squares.T))
+    moved = [
+        _moved(method, side, other, own)
+        for side, other, own in zip(sides, described[::-1], (squares, squares.T), strict=False)
+    ]
     (change, variance, _), (changed, varied, _) = moved[0], moved[-1]
     # Half the sum of absolute differences does not behave like a square near 0, but the jackknife
     # shows how it falls with the number of episodes.
@@ -238,9 +238,9 @@ def leave_out(method: Characterization, data: VisitedStates, statistics: Any) ->
     if statistics is None:
         parts = np.array_split(np.arange(m), min(m, GROUPS))
         return method._described(regrouped([data], [np.delete(np.arange(m), g) for g in parts]))
-    if isinstance(statistics, np.ndarray):
-        return _anonymous(method, statistics.sum(axis=0) - statistics)
-    return _anonymous(method, (1.0 - np.eye(m)) @ statistics)
+    dense = isinstance(statistics, np.ndarray)
+    rests = statistics.sum(axis=0) - statistics if dense else (1.0 - np.eye(m)) @ statistics
+    return _anonymous(method, rests)
 
 
 def _anonymous(method: Characterization, sums: Array) -> Descriptions:
@@ -260,14 +260,19 @@ def permutation_test(
     method: Characterization, a: VisitedStates, b: VisitedStates, permutations: int, seed: int
 ) -> PermutationTest:
     """Test by permuting the episodes of two policies."""
-    if len(a) != 1 or len(b) != 1:
-        raise UsageError(f"expected one policy on each side, but got {len(a)} and {len(b)}")
+    check_single(a, b)
     if method.traits.no_test:
         raise UsageError(f"{method.name} has no test: {method.traits.no_test}")
     distance = float(method.distances(a, b)[0, 0])
     divisions = sides(a.n_episodes, b.n_episodes, permutations, np.random.default_rng(seed))
     permuted = _permuted_distances(method, a, b, divisions)
     return PermutationTest(share_as_large(permuted), distance, permutations)
+
+
+def check_single(a: Side, b: Side) -> None:
+    """Check that there is one policy on each side."""
+    if len(a) != 1 or len(b) != 1:
+        raise UsageError(f"expected one policy on each side, but got {len(a)} and {len(b)}")
 
 
 def _permuted_distances(

@@ -14,9 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pivec.characterizations.base import Characterization
+from pivec.characterizations.base import Characterization, characterization
 from pivec.characterizations.descriptions import SUMMARY, Descriptions, part_of
-from pivec.characterizations.registry import characterization
 from pivec.errors import BadStore, UsageError
 from pivec.files import Budget, atomic_write, make_folder, open_regular
 from pivec.policies import PolicyInfo, natural_key, unpack_npz

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, Unpack, cast
 
@@ -242,7 +242,7 @@ def describe(
             result = space_beside(earlier, described)
         log.settings |= {"method": method.name, "parameters": method.get_params()}
         log.settings["precision"] = stopped
-        log.settings["background"] = share and asdict(share)
+        log.settings["background"] = share
     return result
 
 

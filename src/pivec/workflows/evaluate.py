@@ -23,7 +23,6 @@ from sklearn.base import clone
 from pivec.arguments import Count, Seed, checked
 from pivec.characterizations import (
     Characterization,
-    NetworkCharacterization,
     characterization,
     names,
 )
@@ -379,7 +378,7 @@ class Unit:
     @property
     def effort(self) -> tuple[bool, int]:
         """Sort key of the expected duration: networks, then many trajectories."""
-        return isinstance(self.method, NetworkCharacterization), self.size
+        return self.method.traits.slow, self.size
 
     def __str__(self) -> str:
         return f"{self.label}, {self.size} of {self.store}"

@@ -1,15 +1,15 @@
-"""Many multilayer perceptrons of one shape, trained together as one batched network.
+"""Networks in torch: many perceptrons trained together, and an autoencoder of trajectories.
 
-The weights of a layer of all networks lie in one tensor (networks, inputs, outputs), so that a
-step of all of them is a handful of batched matrix products. Gradients are written out, so that no
-graph is recorded.
+The weights of a layer of all perceptrons lie in one tensor (networks, inputs, outputs), so that a
+step of all of them is a handful of batched matrix products. Their gradients are written out:
+autograd took 1.4 times as long (benchmarks/networks.py).
 """
 
 # mypy: disable-error-code="no-untyped-call"
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from itertools import pairwise
@@ -45,9 +45,8 @@ def full_precision(device: torch.device) -> AbstractContextManager[Any]:
 class Adam:
     """Adam (Kingma and Ba 2015) on tensors whose first axis counts separate networks.
 
-    A step may update only the first few networks, when the others are finished. Otherwise it equals
-    `torch.optim.Adam` bit for bit, which takes three times as long for stacked networks and seconds
-    to import (benchmarks/networks.py).
+    Equals `torch.optim.Adam` bit for bit, which takes three times as long for stacked networks,
+    cannot update the first few only, and takes seconds to import (benchmarks/networks.py).
     """
 
     def __init__(self, parameters: Sequence[torch.Tensor], learning_rate: float) -> None:
@@ -138,13 +137,13 @@ def train(
     layers: Layers,
     updates: Sequence[int],
     batch: Callable[[int, int], torch.Tensor],
-    slope: Callable[[int, torch.Tensor], torch.Tensor],
+    slope: Callable[[torch.Tensor], torch.Tensor],
     learning_rate: float,
 ) -> None:
     """Train all networks in place with Adam, each for its own number of updates, most first.
 
     ``batch(t, active)`` returns the inputs (active, rows, inputs) of update ``t``, and
-    ``slope(t, outputs)`` the gradient of the loss with respect to the outputs.
+    ``slope(outputs)`` the gradient of the loss with respect to the outputs.
     """
     optimiser = Adam(layers, learning_rate)
     waiting = np.sort(np.asarray(updates))
@@ -153,7 +152,7 @@ def train(
             active = len(waiting) - int(np.searchsorted(waiting, t, side="right"))
             trained = [part[:active] for part in layers]
             inputs, outputs = forward(trained, batch(t, active))
-            optimiser.step(backward(trained, inputs, slope(t, outputs)), active)
+            optimiser.step(backward(trained, inputs, slope(outputs)), active)
 
 
 # Networks that are trained together fit the cache: their weights, gradients, the two averages of
@@ -195,13 +194,6 @@ class Batches:
         return own[:n], others
 
 
-def left_out(starts: NDArray[np.int64], policy: int | None) -> tuple[int, int]:
-    """Where a policy's own states are among the others; nowhere if there are only its own."""
-    if policy is None or len(starts) == 2:
-        return 0, 0
-    return int(starts[policy]), int(starts[policy + 1])
-
-
 def slope_of_loss(outputs: torch.Tensor, clip: float) -> torch.Tensor:
     """Gradient of -E[log D] - E[log(1 - D)]; the first half of the logits are the policy's own.
 
@@ -223,10 +215,6 @@ class Discriminators:
     learning_rate: float
     clip: float
     device: str = "cpu"
-
-    def updates(self, n_states: int) -> int:
-        """Updates of a network; an epoch is a pass over its policy's own states."""
-        return max(1, int(np.ceil(self.epochs * n_states / self.batch_size)))
 
     def group_size(self) -> int:
         """Number of networks to train together."""
@@ -259,13 +247,9 @@ class Discriminators:
                 [mine.index_select(0, a).view(shape), theirs.index_select(0, b).view(shape)], dim=1
             )
 
-        train(
-            layers,
-            [self.updates(len(states)) for states in own],
-            batch,
-            lambda _, outputs: slope_of_loss(outputs, self.clip),
-            self.learning_rate,
-        )
+        # An epoch is a pass over a policy's own states.
+        updates = [max(1, int(np.ceil(self.epochs * len(states) / size))) for states in own]
+        train(layers, updates, batch, lambda x: slope_of_loss(x, self.clip), self.learning_rate)
         return unstacked(layers)
 
     def mean_inverse_ratios(self, networks: Array, states: Sequence[Array]) -> NDArray[np.float64]:
@@ -302,12 +286,11 @@ class SingleMLP:
     def __init__(
         self, policies: Sequence[Array], sizes: Sequence[int], rng: np.random.Generator
     ) -> None:
-        self.rng = rng
+        self.rng, self._sizes = rng, sizes
         self.start = starting_values(rng, sizes)
         self.counts = np.array([len(rows) for rows in policies])
         self.starts = np.cumsum(self.counts) - self.counts
         self._rows = torch.from_numpy(np.concatenate(policies))
-        self._sizes = sizes
 
     def train(
         self,
@@ -319,26 +302,16 @@ class SingleMLP:
         learning_rate: float,
         progress: bool = False,
     ) -> Array:
-        """Train with Adam and return all weights in one row.
-
-        ``draw()`` returns the row numbers of a batch, and ``slope(outputs)`` the gradient of the
-        loss with respect to the outputs (1, rows, outputs).
-        """
+        """Train on batches of the row numbers that ``draw()`` returns; all weights in one row."""
         layers = stacked(self.start[None], self._sizes)
 
         def batch(_t: int, _active: int) -> torch.Tensor:
+            bar.advance(1)
             return self._rows.index_select(0, torch.from_numpy(draw()))[None]
 
-        def counted(_t: int, outputs: torch.Tensor) -> torch.Tensor:
-            bar.advance(1)
-            return slope(outputs)
-
-        # One thread: a network this small gains little from more.
-        with (
-            single_threaded_torch(),
-            Progress(title, n_updates, unit="updates", show=progress) as bar,
-        ):
-            train(layers, [n_updates], batch, counted, learning_rate)
+        bar = Progress(title, n_updates, unit="updates", show=progress)
+        with single_threaded_torch(), bar:  # a network this small gains little from more threads
+            train(layers, [n_updates], batch, slope, learning_rate)
         return np.asarray(unstacked(layers)[0])
 
 
@@ -424,3 +397,202 @@ def sum_outputs(
             values = (torch.softmax(outputs, dim=1) if softmax else outputs).numpy()
             total += segment_sums(values, np.clip(cuts - at * _ROWS, 0, len(values)))
     return total
+
+
+# The autoencoder (the paper's Section 5.2). Its encoder is a bidirectional LSTM of which only the
+# backward outputs are used: a forward LSTM over the reversed sequence. Sequences of similar length
+# are batched and padded at the end: the gradient of torch's packed sequences takes time that grows
+# with the square of the length.
+_TOGETHER = 64  # sequences that are encoded together
+_SHARE = 4  # sequences of a batch per core,
+_WORTH = 1 << 16  # if the LSTM has at least this many weights
+_BUCKET = 16  # batches among which sequences are sorted by length
+_SMALLEST = 1e-6  # added to deviations, so that none is 0
+_HALF_LOG_2PI = 0.5 * float(np.log(2.0 * np.pi))
+
+# The names of the weights, in the order of the network's parameters.
+_KEPT = (
+    *("input", "recurrent", "input_offset", "recurrent_offset"),
+    *("latent_mean", "latent_mean_offset", "latent_deviation", "latent_deviation_offset"),
+    *("next_mean", "next_mean_offset", "next_deviation", "next_deviation_offset"),
+)
+
+
+@dataclass(frozen=True)
+class Padded:
+    """Sequences side by side, the shorter ones padded."""
+
+    rows: torch.Tensor  # (n, n_inputs): the sequences one after another
+    owner: torch.Tensor  # (n,): which sequence a row is of
+    lengths: torch.Tensor
+    backwards: torch.Tensor  # (longest, n_sequences, n_inputs): from their ends, then zeros
+    inside: torch.Tensor  # (longest, n_sequences, 1): 1 where there is a sequence, else 0
+
+    @classmethod
+    def of(cls, sequences: Sequence[Array], device: torch.device | None = None) -> Padded:
+        """Put sequences side by side."""
+        lengths = np.array([len(sequence) for sequence in sequences])
+        shape = (int(lengths.max()), len(sequences), sequences[0].shape[1])
+        backwards = np.zeros(shape, dtype=np.float32)
+        for i, sequence in enumerate(sequences):
+            backwards[: len(sequence), i] = sequence[::-1]
+        inside = np.arange(shape[0])[:, None, None] < lengths[:, None]
+        arrays = (
+            np.concatenate(sequences),
+            np.repeat(np.arange(len(lengths)), lengths),
+            lengths.astype(np.float32),
+            backwards,
+            inside.astype(np.float32),
+        )
+        return cls(*(torch.from_numpy(array).to(device) for array in arrays))
+
+
+class SequenceVAE(torch.nn.Module):
+    """Encoder and decoder; weights come from `of`, and torch's random state is not changed."""
+
+    def __init__(self, n_inputs: int, n_units: int, n_latent: int) -> None:
+        super().__init__()
+        n_context = n_inputs + n_latent
+        with torch.random.fork_rng(devices=[]):  # torch's initial weights are not used
+            self.lstm = torch.nn.LSTM(n_inputs, n_units)
+            self.latent_mean = torch.nn.Linear(n_units, n_latent)
+            self.latent_deviation = torch.nn.Linear(n_units, n_latent)
+            self.next_mean = torch.nn.Linear(n_context, n_inputs)
+            self.next_deviation = torch.nn.Linear(n_context, n_inputs)
+
+    @classmethod
+    def of(cls, weights: Mapping[str, Array], device: torch.device | None = None) -> SequenceVAE:
+        """Make the network with these weights, named as by `starting_weights`."""
+        n_units, n_inputs = weights["recurrent"].shape[1], weights["input"].shape[1]
+        model = cls(n_inputs, n_units, len(weights["latent_mean"]))
+        model.to(device)
+        with torch.no_grad():
+            for name, parameter in zip(_KEPT, model.parameters(), strict=True):
+                parameter.copy_(torch.from_numpy(weights[name]))
+        return model
+
+    def latents(self, padded: Padded) -> tuple[torch.Tensor, torch.Tensor]:
+        """Mean and deviation of the latent of each sequence, (n_sequences, n_latent) each."""
+        outputs, _ = self.lstm(padded.backwards)
+        averages = (outputs * padded.inside).sum(dim=0) / padded.lengths[:, None]
+        return self.latent_mean(averages), _positive(self.latent_deviation(averages))
+
+    def losses(self, padded: Padded, noise: torch.Tensor, kl_weight: float = 1.0) -> torch.Tensor:
+        """KL to the standard normal minus the mean log-likelihood of the next rows, (n,)."""
+        mean, deviation = self.latents(padded)
+        latent = mean + deviation * noise
+        divergence = 0.5 * (mean**2 + deviation**2 - 1.0).sum(dim=1) - deviation.log().sum(dim=1)
+        # Rows with one after them in the same sequence; a sequence of one row has no likelihood.
+        before = torch.nonzero(padded.owner[:-1] == padded.owner[1:]).squeeze(1)
+        whose = padded.owner[before]
+        context = torch.cat([padded.rows[before], latent[whose]], dim=1)
+        expected, width = self.next_mean(context), _positive(self.next_deviation(context))
+        surprise = 0.5 * ((padded.rows[before + 1] - expected) / width) ** 2 + width.log()
+        minus_log = (surprise + _HALF_LOG_2PI).sum(dim=1)
+        sums = torch.zeros_like(divergence).index_add(0, whose, minus_log)
+        return kl_weight * divergence + sums / (padded.lengths - 1.0).clamp(min=1.0)
+
+
+def _positive(x: torch.Tensor) -> torch.Tensor:
+    return torch.nn.functional.softplus(x) + _SMALLEST
+
+
+def starting_weights(
+    rng: np.random.Generator, n_inputs: int, n_units: int, n_latent: int
+) -> dict[str, Array]:
+    """Initial weights of encoder and decoder, distributed as in torch's layers."""
+    drawn = [
+        uniform(rng, p.shape, layer.in_features if isinstance(layer, torch.nn.Linear) else n_units)
+        for layer in SequenceVAE(n_inputs, n_units, n_latent).children()
+        for p in layer.parameters()
+    ]
+    return dict(zip(_KEPT, drawn, strict=True))
+
+
+def train_autoencoder(
+    weights: Mapping[str, Array],
+    sequences: Sequence[Array],
+    *,
+    epochs: int,
+    batch_size: int,
+    learning_rate: float,
+    kl_weight: float,
+    rng: np.random.Generator,
+    device: str = "cpu",
+    progress: bool = False,
+) -> dict[str, Array]:
+    """Train the autoencoder with Adam on the mean loss of the sequences of a batch."""
+    where = torch_device(device)
+    model = SequenceVAE.of(weights, where)
+    optimiser = Adam(list(model.parameters()), learning_rate)
+    lengths = np.array([len(sequence) for sequence in sequences])
+    n_latent = len(weights["latent_mean"])
+    bar = Progress("trajectories", epochs * len(lengths), show=progress)
+    with single_threaded_torch(), full_precision(where), bar:
+        for _ in range(epochs):
+            for numbers in batches(lengths, batch_size, rng):
+                noise = rng.standard_normal((len(numbers), n_latent), dtype=np.float32)
+                chosen = [sequences[i] for i in numbers]
+                optimiser.step(gradients(model, chosen, noise, kl_weight))
+                bar.advance(len(numbers))
+    trained = (parameter.detach().cpu().numpy() for parameter in model.parameters())
+    return dict(zip(_KEPT, trained, strict=True))
+
+
+def gradients(
+    model: SequenceVAE, sequences: Sequence[Array], noise: Array, kl_weight: float
+) -> list[torch.Tensor]:
+    """Gradients of the mean loss of one batch, longest first, computed in parts on all cores.
+
+    Neither the parts nor the results depend on the number of cores.
+    """
+    parameters = list(model.parameters())
+    device = parameters[0].device
+    worth = model.lstm.weight_hh_l0.numel() >= _WORTH and device.type == "cpu"
+    n_parts = -(-len(sequences) // _SHARE) if worth else 1
+    parts: list[tuple[torch.Tensor, ...]] = [()] * n_parts
+
+    def work(task: int) -> None:
+        loss = model.losses(
+            Padded.of(sequences[task::n_parts], device),
+            torch.from_numpy(noise[task::n_parts].copy()).to(device),
+            kl_weight,
+        )
+        parts[task] = torch.autograd.grad(loss.sum() / len(sequences), parameters)
+
+    run_tasks(work, n_parts)
+    return [sum(terms[1:], terms[0]) for terms in zip(*parts, strict=True)]
+
+
+def batches(
+    lengths: NDArray[np.int64], size: int, rng: np.random.Generator
+) -> list[NDArray[np.int64]]:
+    """Random batches of sequences of similar length, each longest first."""
+    order = rng.permutation(len(lengths))
+    result = []
+    for at in range(0, len(order), size * _BUCKET):
+        bucket = order[at : at + size * _BUCKET]
+        bucket = bucket[np.argsort(-lengths[bucket], kind="stable")]
+        result += [bucket[i : i + size] for i in range(0, len(bucket), size)]
+    return [result[i] for i in rng.permutation(len(result))]
+
+
+def encode(
+    weights: Mapping[str, Array], sequences: Sequence[Array], device: str = "cpu"
+) -> tuple[Array, Array]:
+    """Mean and deviation of the latent of every sequence, (n_sequences, n_latent) each."""
+    where = torch_device(device)
+    model = SequenceVAE.of(weights, where).eval()
+    order = np.argsort([-len(sequence) for sequence in sequences], kind="stable")
+    means = np.empty((len(sequences), len(weights["latent_mean"])), dtype=np.float32)
+    deviations = np.empty_like(means)
+
+    def work(task: int) -> None:
+        numbers = order[task * _TOGETHER : (task + 1) * _TOGETHER]
+        with torch.no_grad():
+            mean, deviation = model.latents(Padded.of([sequences[i] for i in numbers], where))
+        means[numbers], deviations[numbers] = mean.cpu().numpy(), deviation.cpu().numpy()
+
+    with single_threaded_torch(), full_precision(where):
+        run_tasks(work, -(-len(sequences) // _TOGETHER))
+    return means, deviations
