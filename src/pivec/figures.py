@@ -18,7 +18,7 @@ import numpy as np
 
 from pivec.files import atomic_write
 from pivec.terminal import printable, shortened
-from pivec.text import told_apart
+from pivec.text import shorten_names
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -132,7 +132,9 @@ def wrapped(text: str, width: int, most: int = 3) -> str:
 
 def literals(names: Sequence[str], length: int) -> list[str]:
     """Make names that matplotlib shows as they are, cut where they do not differ."""
-    return [name.replace("$", r"\$") for name in told_apart([printable(n) for n in names], length)]
+    return [
+        name.replace("$", r"\$") for name in shorten_names([printable(n) for n in names], length)
+    ]
 
 
 def add_heading(figure: Figure, title: str, subtitle: str = "") -> None:

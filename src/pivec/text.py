@@ -26,12 +26,13 @@ def without_shared_folder(names: Sequence[str]) -> list[str]:
     return [name[length:] for name in names]
 
 
-def told_apart(names: Sequence[str], width: int) -> list[str]:
+def shorten_names(names: Sequence[str], width: int) -> list[str]:
     """Shorten names to about ``width`` where they do not differ, so that they stay distinct.
 
     Examples
     --------
-    >>> told_apart(["walker/seed_1/rl_model_40000_steps", "walker/seed_2/rl_model_9000_steps"], 22)
+    >>> names = ["walker/seed_1/rl_model_40000_steps", "walker/seed_2/rl_model_9000_steps"]
+    >>> shorten_names(names, 22)
     ['w…_1/rl…el_40000_steps', 'w…_2/rl…del_9000_steps']
     """
     different = list(dict.fromkeys(names))

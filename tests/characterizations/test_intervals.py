@@ -132,14 +132,14 @@ def test_a_policy_is_zero_from_itself_on_average(method):
 
 
 def test_the_permutation_test_divides_episodes_anew(method, data):
-    from pivec.statistics import sides
+    from pivec.statistics import permuted_divisions
 
     a, b = data[0], data[1]
     statistics = np.concatenate([method._statistics(a), method._statistics(b)])
     influences = jackknife_influences(method, statistics, np.array([0, len(statistics)]))
     distances = [
         ((influences[side].mean(axis=0) - influences[~side].mean(axis=0)) ** 2).sum()
-        for side in sides(a.n_episodes, b.n_episodes, 99, np.random.default_rng(3))
+        for side in permuted_divisions(a.n_episodes, b.n_episodes, 99, np.random.default_rng(3))
     ]
     expected = np.mean(np.array(distances) >= distances[0] * (1 - 1e-9))
     assert method.test(a, b, permutations=99, seed=3).p_value == expected

@@ -259,12 +259,12 @@ def test_mismatched_features_and_unknown_returns_are_refused(method, data):
 def test_cells_of_an_episode_are_counted_and_add_up():
     words = np.array([[7], [3], [7], [9], [3], [3]], dtype=np.uint64)
     counts = CellCounts.of_rows(words, np.array([0, 3, 3, 6]))
-    cells, shares = (np.eye(3)[[0, 2]] @ counts).shares()
+    cells, shares = zip(*(np.eye(3)[[0, 2]] @ counts).histograms(), strict=True)
     assert [own.ravel().tolist() for own in cells] == [[3, 7], [3, 9]]
     assert np.allclose(shares, [[1 / 3, 2 / 3], [2 / 3, 1 / 3]])
-    cells, shares = (np.array([[1, 5, 1]]) @ counts).shares()
-    assert cells[0].ravel().tolist() == [3, 7, 9]
-    assert np.allclose(shares[0], [0.5, 1 / 3, 1 / 6])
+    [(cells, shares)] = (np.array([[1, 5, 1]]) @ counts).histograms()
+    assert cells.ravel().tolist() == [3, 7, 9]
+    assert np.allclose(shares, [0.5, 1 / 3, 1 / 6])
 
 
 def test_sums_of_segments_without_rows_are_zero(rng):

@@ -66,7 +66,7 @@ def test_another_pair_does_not_take_the_place_of_the_first(run, folder, undrawn)
 def test_json_is_all_that_is_printed(run, folder, undrawn, tmp_path):
     done = run("explain", folder, "100", "200", "--json", "--clips", 0, "--out", tmp_path)
     read = json.loads(done.out)
-    assert read["told_apart"] is False
+    assert read["significant"] is False
     assert read["headline"].startswith("ppo-0/100 and ppo-0/200 cannot be told apart")
 
 

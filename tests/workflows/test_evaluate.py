@@ -17,7 +17,7 @@ from pivec.parallel.processes import shares_of_cores
 from pivec.policies import NetworkPolicy, canonical_order, save_policy
 from pivec.run_log import peak_mb
 from pivec.states import VisitedStates, load
-from pivec.statistics import distance_error, distance_variance, pair_errors, return_correlation
+from pivec.statistics import distance_variance, mean_known, pair_errors, return_correlation
 from pivec.workflows.collect import collect
 from pivec.workflows.evaluate import (
     Unit,
@@ -77,7 +77,7 @@ def test_rows_hold_the_metrics_of_the_draws(tmp_path, here):
     assert 0 < apart.sum() < 10
     for key in list(kept)[1:]:
         row, errors = kept[key], pair_errors(matrix_of(kept[key]), anchor)
-        assert row.error == distance_error(matrix_of(kept[key]), anchor)
+        assert row.error == mean_known(pair_errors(matrix_of(kept[key]), anchor))
         assert row.median_error == np.median(errors)
         assert row.share_far_off == np.mean(errors > 1000)
         assert (row.share_apart, row.error_apart) == (apart.mean(), errors[apart].mean())

@@ -230,15 +230,13 @@ class Supervector(BackgroundModel):
         )
 
     def _describe(self, data: VisitedStates) -> Description:
-        squares = "v" in self.adapt
-        return self._adapted(
-            policy_statistics(
-                data, data.state_starts, self.background_, squares=squares, device=self.device
-            )
-        )
+        if self.adapt != "mwv":
+            return super()._describe(data)
+        whole = data, data.state_starts, self.background_
+        return self._adapted(policy_statistics(*whole, squares=True, device=self.device))
 
     def _policy_sums(self, data: VisitedStates) -> Array:
-        return self._sums(data, data.state_starts)  # the same bits as in `_describe`
+        return self._sums(data, data.state_starts)
 
     def _from_statistics(self, sums: Array) -> Description:
         return self._adapted(PolicyStatistics(*self._parts(sums)))

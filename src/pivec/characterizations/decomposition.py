@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pivec.characterizations.descriptions import Descriptions
-from pivec.characterizations.sampling import effective_episodes
-from pivec.errors import UsageError
+from pivec.characterizations.sampling import check_single, effective_episodes
 from pivec.figures import (
     GROUP_PALETTE,
     HAIRLINE,
@@ -28,7 +27,7 @@ from pivec.figures import (
 from pivec.results import Result, Row, plain
 from pivec.states import VisitedStates, regrouped
 from pivec.statistics import Parts, parts_of
-from pivec.text import told_apart
+from pivec.text import shorten_names
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -118,22 +117,17 @@ class Decomposition(Result):
             for r in self.order
         ]
 
-    def main_feature(self, region: int) -> int | None:
-        """Return the feature with the largest part in a region, None if no part has a feature."""
+    def main_shift(self, region: int) -> str:
+        """Return how the main feature of a region differs, as "pole angle 0.02 → 0.11"."""
         parts = [
             (float(self.finest.measured[region, c]), feature)
             for c, (_, feature) in enumerate(self.columns)
             if feature >= 0
         ]
         value, feature = max(parts, default=(0.0, -1))
-        return feature if value > 0.0 else None
-
-    def main_shift(self, region: int) -> str:
-        """Return how the main feature of a region differs, as "pole angle 0.02 → 0.11"."""
-        feature = self.main_feature(region)
-        if feature is None or not np.isfinite(self.means[:, region, feature]).all():
-            return ""
         before, after = self.means[:, region, feature]
+        if value <= 0.0 or not np.isfinite([before, after]).all():
+            return ""
         return f"{self.feature_names[feature]} {before:.3g} → {after:.3g}"
 
     def to_json(self) -> dict[str, Any]:
@@ -176,8 +170,7 @@ def decomposed(method: Characterization, a: Side, b: Side, level: float) -> Deco
     for side in (a, b):
         if not isinstance(side, VisitedStates):
             method._check_described(side)
-    if len(a) != 1 or len(b) != 1:
-        raise UsageError(f"expected one policy on each side, but got {len(a)} and {len(b)}")
+    check_single(a, b)
     sums, rests, freedom = _left_out(method, a, b)
     policies, columns = method._decomposable(sums), method.part_columns
     summary = policies.summary
@@ -193,16 +186,24 @@ def decomposed(method: Characterization, a: Side, b: Side, level: float) -> Deco
         moving = [blocks(side).swapaxes(0, 1) for side in moved]
         return parts_of(blocks(differences)[0], moving, freedom, level, method.traits.squared)
 
-    kinds = {
-        kind: [c for c, column in enumerate(columns) if column[0] == kind]
-        for kind in (OFTEN, WHERE, WIDE)
-    }
+    def columns_of(wanted: Any, place: int) -> list[int]:
+        return [c for c, column in enumerate(columns) if column[place] == wanted]
+
+    kinds = {kind: chosen for kind in (OFTEN, WHERE, WIDE) if (chosen := columns_of(kind, 0))}
+    n_regions, n_features, _ = summary.ranges.shape
+    by_feature = [columns_of(j, 1) for j in range(n_features)]
+    nothing = np.zeros(n_features)  # where parts have no feature
+    features = Parts(nothing, nothing, nothing, nothing, nothing == 0.0)
+    if all(by_feature):
+        own_columns = np.array(by_feature)  # as many for each feature
+        shape = (-1, n_features, n_regions * own_columns.shape[1])
+        features = parts(lambda rows: rows[:, :, own_columns].swapaxes(1, 2).reshape(shape))
     interval = method.intervals(a, b, level)
     reach = t.ppf((1.0 + level) / 2.0, np.maximum(freedom, 1.0))
     episodes = np.array([np.sum(side.n_episodes) for side in (a, b)])
     share, spread = summary.shares[:2], _variances(summary.shares, rests)
     share_low, share_high = share_ends(share, spread, summary.usual, episodes, reach)
-    shift = _shift(summary.means, rests, reach)
+    shift, shift_low, shift_high = _shift(summary.means, rests, reach)
     average_shift = _shift(summary.averages, rests, reach)
     return Decomposition(
         method.name,
@@ -214,12 +215,8 @@ def decomposed(method: Characterization, a: Side, b: Side, level: float) -> Deco
         float(interval.high[0, 0]),
         float(interval.p_value[0, 0]),
         regions=parts(lambda rows: rows),
-        kinds={
-            kind: parts(partial(np.take, indices=chosen, axis=2))
-            for kind, chosen in kinds.items()
-            if chosen
-        },
-        features=_by_feature(columns, summary.ranges.shape, parts),
+        kinds={k: parts(partial(np.take, indices=chosen, axis=2)) for k, chosen in kinds.items()},
+        features=features,
         finest=parts(lambda rows: rows.reshape(len(rows), differences.size, 1)).reshaped(
             *differences.shape[1:]
         ),
@@ -228,9 +225,9 @@ def decomposed(method: Characterization, a: Side, b: Side, level: float) -> Deco
         share_low=share_low,
         share_high=share_high,
         means=summary.means[:2],
-        shift=shift[0],
-        shift_low=shift[1],
-        shift_high=shift[2],
+        shift=shift,
+        shift_low=shift_low,
+        shift_high=shift_high,
         averages=summary.averages[:2],
         average_shift=average_shift[0],
         average_shift_low=average_shift[1],
@@ -241,28 +238,9 @@ def decomposed(method: Characterization, a: Side, b: Side, level: float) -> Deco
     )
 
 
-def _by_feature(
-    columns: tuple[tuple[str, int], ...],
-    shape: tuple[int, ...],
-    parts: Callable[[Callable[[Array], Array]], Parts],
-) -> Parts:
-    """Sum the parts of each feature over all regions; 0 where parts have no feature."""
-    n_regions, n_features, _ = shape
-    chosen = [[c for c, column in enumerate(columns) if column[1] == j] for j in range(n_features)]
-    if not all(chosen):
-        nothing = np.zeros(n_features)
-        return Parts(nothing, nothing, nothing, nothing, np.ones(n_features, dtype=bool))
-    own = np.array(chosen)  # as many for each feature
-    return parts(
-        lambda rows: (
-            rows[:, :, own].swapaxes(1, 2).reshape(len(rows), n_features, n_regions * own.shape[1])
-        )
-    )
-
-
 def _left_out(
     method: Characterization, a: Side, b: Side
-) -> tuple[Any, tuple[slice, slice], tuple[float, float]]:
+) -> tuple[Any, tuple[slice, slice], list[float]]:
     """Sums of both policies, then of both without each of their episodes.
 
     With the rows of either kind of the latter, and the degrees of freedom of both policies.
@@ -271,56 +249,34 @@ def _left_out(
         return _left_out_by_influences(method, method._sampled(a), method._sampled(b))
     for side in (a, b):
         method._check_fits(side)
-    groups = [
-        np.array_split(np.arange(n), min(n, _GROUPS)) if n > 1 else []
-        for n in (a.n_episodes, b.n_episodes)
-    ]
-    freedom = [
-        min(float(effective_episodes(side, method.traits.by_state)[0]), len(own)) - 1.0
-        for side, own in zip((a, b), groups, strict=True)
-    ]
-    statistics = method._statistics(a)
-    if isinstance(statistics, np.ndarray):
-        both = statistics, method._statistics(b)
-        totals = [method._policy_sums(side) for side in (a, b)]
-        rests = [
-            total - np.concatenate([rows[group].sum(axis=0, keepdims=True) for group in own])
-            for total, rows, own in zip(totals, both, groups, strict=True)
-            if own
-        ]
-        sums = np.concatenate([*totals, *rests])
-    else:
-        everything = regrouped([a, b], [np.arange(a.n_episodes + b.n_episodes)])
-        weights = _weights(a.n_episodes, b.n_episodes, groups)
-        sums = weights @ method._statistics(everything)
-    return sums, _rows(len(groups[0])), (freedom[0], freedom[1])
-
-
-def _weights(n: int, m: int, groups: list[list[NDArray[np.intp]]]) -> Array:
-    """Weights of the episodes of both policies in each row of `_left_out`."""
-    owns = np.zeros((2, n + m))
-    owns[0, :n] = owns[1, n:] = 1.0
-    rows = [*owns]
-    for side, first in ((0, 0), (1, n)):
-        for group in groups[side]:
-            row = owns[side].copy()
-            row[first + group] = 0.0
-            rows.append(row)
-    return np.stack(rows)
+    counts = [a.n_episodes, b.n_episodes]
+    weights, n_rests, freedom = [*np.repeat(np.eye(2), counts, axis=1)], [], []
+    for side, n, own in zip((a, b), counts, weights[:2], strict=True):
+        episodes = np.flatnonzero(own)
+        groups = np.array_split(episodes, min(n, _GROUPS)) if n > 1 else []
+        weights += [np.where(np.isin(np.arange(len(own)), group), 0.0, own) for group in groups]
+        n_rests.append(len(groups))
+        effective = float(effective_episodes(side, method.traits.by_state)[0])
+        freedom.append(min(effective, len(groups)) - 1.0)
+    everything = regrouped([a, b], [np.arange(sum(counts))])
+    sums = np.stack(weights) @ method._statistics(everything)
+    if isinstance(sums, np.ndarray):  # rounded as in `describe`, so that parts sum to the distance
+        totals = np.concatenate([method._policy_sums(side) for side in (a, b)])
+        sums += (totals - sums[:2])[np.repeat([0, 1, 0, 1], [1, 1, *n_rests])]
+    return sums, _rows(n_rests[0]), freedom
 
 
 def _left_out_by_influences(
     method: Characterization, a: Any, b: Any
-) -> tuple[Array, tuple[slice, slice], tuple[float, float]]:
-    """Like `_left_out`, from descriptions whose influences tell where the points would be."""
+) -> tuple[Array, tuple[slice, slice], list[float]]:
+    """Like `_left_out`, from descriptions with influences, which determine the points."""
     points = [side.values("points")[0] for side in (a, b)]
     rests = []
     for side, own in zip((a, b), points, strict=True):
         moved = side.rows("influences")[0].astype(np.float64)
         rests.append(own - moved / (len(moved) - 1) if len(moved) > 1 else own[:0])
-    sums = method._sums_at(np.concatenate(points + rests))
     freedom = [float(side.values("effective_episodes")[0][0]) - 1.0 for side in (a, b)]
-    return sums, _rows(len(rests[0])), (freedom[0], freedom[1])
+    return method._sums_at(np.concatenate(points + rests)), _rows(len(rests[0])), freedom
 
 
 def _rows(n: int) -> tuple[slice, slice]:
@@ -382,7 +338,7 @@ def decomposition_figure(decomposition: Decomposition, headline: str = "") -> Fi
     order = decomposition.order[:_LEADING]
     lines, height = np.arange(len(order)), _ROW * len(order)
     figure = new_figure(_LABEL + 2 * _PANEL + 0.9, 1.75 + height)
-    a, b = told_apart(decomposition.labels, 40)
+    a, b = shorten_names(decomposition.labels, 40)
     add_heading(figure, f"What differs between {a} and {b}", headline or decomposition.headline())
     colours = {kind: colour for kind, colour in _KINDS.items() if kind in decomposition.kinds}
     key = colours | {f"time of {a}": GROUP_PALETTE[0], f"time of {b}": GROUP_PALETTE[1]}

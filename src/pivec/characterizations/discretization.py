@@ -6,7 +6,7 @@ is the number that its bins spell in base ``bins``, in as many 64-bit words as t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from itertools import chain
 from typing import Annotated, Any, ClassVar, Self
@@ -22,15 +22,11 @@ from pivec.characterizations.rows import Of, View
 from pivec.states import VisitedStates, over_policies, starts_of
 
 Words = NDArray[np.uint64]
+Histogram = tuple[Words, Array]  # cells, sorted, and the share of each
 _WORD = 2**64
 
 
-def cell_words(
-    rows: NDArray[np.floating],
-    low: Array,
-    high: Array,
-    bins: int,
-) -> Words:
+def cell_words(rows: NDArray[np.floating], low: Array, high: Array, bins: int) -> Words:
     """Cell of each row, (n, n_words); values outside [low, high] are in the outer bins."""
     digits = digits_of_word(bins)
     n_columns = rows.shape[1]
@@ -68,7 +64,7 @@ def cell_places(cells: Words, n_columns: int, bins: int) -> NDArray[np.int64]:
     return places
 
 
-def count_cells(words: Words) -> tuple[Words, Array]:
+def histogram(words: Words) -> Histogram:
     """Different cells, sorted, and the share of the rows in each."""
     cells, _, counts = _unique(words)
     return cells, counts / len(words)
@@ -110,42 +106,35 @@ class CellCounts:
         totals = np.asarray(chosen.sum(axis=1)).reshape(-1, 1)
         return np.asarray(chosen[:, columns].toarray() / totals)
 
-    def shares(self) -> tuple[list[Words], list[Array]]:
+    def histograms(self) -> list[Histogram]:
         """Cells of each row, sorted, and the share of each."""
         counts = self.counts.copy()
         counts.sort_indices()
         counts.eliminate_zeros()
-        cuts = counts.indptr[1:-1]
-        values = [row / row.sum() for row in np.split(counts.data, cuts)]
-        return [self.cells[own] for own in np.split(counts.indices, cuts)], values
+        rows = (np.split(values, counts.indptr[1:-1]) for values in (counts.indices, counts.data))
+        return [(self.cells[own], n / n.sum()) for own, n in zip(*rows, strict=True)]
 
 
-def half_l1(
-    cells_a: list[Words],
-    shares_a: list[Array],
-    cells_b: list[Words] | None = None,
-    shares_b: list[Array] | None = None,
-) -> Array:
-    """½ Σ |p − q| for all pairs of sparse histograms, (n, m); symmetric without a second list.
+def half_l1(a: Sequence[Histogram], b: Sequence[Histogram] | None = None) -> Array:
+    """½ Σ |p − q| for all pairs of sparse histograms, (n, m); symmetric without ``b``.
 
     As both sum to 1, it is Σ max(p − q, 0) over the cells of p: nothing cancels, and equal
     histograms have distance exactly 0. Cells that only one histogram has, in many dimensions nearly
     all, are summed once.
     """
-    both_cells = cells_a if cells_b is None else cells_a + cells_b
-    both_shares = shares_a if shares_b is None else shares_a + shares_b
-    owners = np.repeat(np.arange(len(both_cells)), [len(cells) for cells in both_cells])
-    _, numbers, visitors = _unique(np.concatenate(both_cells))
-    values = np.concatenate(both_shares)
+    cells, shares = zip(*a, *(b or ()), strict=True)
+    n, n_all = len(a), len(cells)
+    owners = np.repeat(np.arange(n_all), list(map(len, cells)))
+    _, numbers, visitors = _unique(np.concatenate(cells))
+    values = np.concatenate(shares)
     private = visitors[numbers] == 1
-    alone = np.bincount(owners[private], values[private], minlength=len(both_cells))
+    alone = np.bincount(owners[private], values[private], minlength=n_all)
     # The rest, renumbered without gaps.
     shared = np.cumsum(visitors > 1) - 1
     owners, numbers, values = owners[~private], shared[numbers[~private]], values[~private]
-    starts = np.searchsorted(owners, np.arange(len(both_cells) + 1))
-    n = len(cells_a)
-    first = 0 if cells_b is None else n  # the columns begin here
-    result = np.empty((n, len(both_cells) - first))
+    starts = np.searchsorted(owners, np.arange(n_all + 1))
+    first = 0 if b is None else n  # the columns begin here
+    result = np.empty((n, n_all - first))
     dense = np.zeros(int(shared[-1]) + 1)
     right = slice(starts[first], starts[-1])
     columns = owners[right] - first
@@ -156,7 +145,7 @@ def half_l1(
         result[i] = np.bincount(columns, excess, minlength=result.shape[1])
         dense[numbers[mine]] = 0.0
     result += alone[first:]
-    if cells_b is not None:
+    if b is not None:
         return result
     np.fill_diagonal(result, 0.0)  # a histogram's own cells were counted as those of another
     # The excess of q over p equals that of p over q up to rounding.
@@ -191,11 +180,6 @@ class Discretization(Characterization):
     margin : float
         How far the grid extends beyond those. States outside are counted in the outermost bins.
 
-    Attributes
-    ----------
-    low_, high_ : (n_features,) arrays
-        Bounds of the grid.
-
     Examples
     --------
     >>> walks = [[np.array([[0.0], [0.1], [5.0], [9.9]])], [np.array([[0.2], [5.1], [5.2], [9.9]])]]
@@ -228,9 +212,7 @@ class Discretization(Characterization):
         self.high_ = ends[:, 1].max(axis=0) + self.margin
 
     def _describe(self, data: VisitedStates) -> Description:
-        counted = chain.from_iterable(over_policies(_counts, data, self))
-        cells, shares = zip(*counted, strict=True)
-        return None, None, pack("cells", cells) | pack("shares", shares)
+        return _packed(chain.from_iterable(over_policies(_histograms, data, self)))
 
     def _statistics(self, data: VisitedStates) -> CellCounts:
         lengths = [np.diff(View(self._of).cuts(data, i)) for i in range(len(data))]
@@ -239,8 +221,7 @@ class Discretization(Characterization):
         )
 
     def _from_statistics(self, sums: CellCounts) -> Description:
-        cells, shares = sums.shares()
-        return None, None, pack("cells", cells) | pack("shares", shares)
+        return _packed(sums.histograms())
 
     @property
     def part_columns(self) -> tuple[tuple[str, int], ...]:
@@ -286,8 +267,11 @@ class Discretization(Characterization):
         return (cell_words(rows, low, high, self.bins) for rows in View(self._of).all_rows(data))
 
     def _distances(self, a: Descriptions, b: Descriptions) -> Array:
-        left = a.rows("cells"), a.rows("shares")
-        return half_l1(*left) if b is a else half_l1(*left, b.rows("cells"), b.rows("shares"))
+        left, right = (
+            list(zip(described.rows("cells"), described.rows("shares"), strict=True))
+            for described in (a, b)
+        )
+        return half_l1(left, None if b is a else right)
 
 
 def _ends(run: VisitedStates) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
@@ -297,9 +281,14 @@ def _ends(run: VisitedStates) -> tuple[NDArray[np.float32], NDArray[np.float32]]
     return np.min(low, axis=0), np.max(high, axis=0)
 
 
-def _counts(run: VisitedStates, method: Discretization) -> list[tuple[Words, Array]]:
-    """Cells of each policy, and their shares."""
-    return list(map(count_cells, method._words(run)))
+def _histograms(run: VisitedStates, method: Discretization) -> list[Histogram]:
+    """Cells of each policy, sorted, and the share of each."""
+    return list(map(histogram, method._words(run)))
+
+
+def _packed(histograms: Iterable[Histogram]) -> Description:
+    cells, shares = zip(*histograms, strict=True)
+    return None, None, pack("cells", cells) | pack("shares", shares)
 
 
 class Transitions(Discretization):

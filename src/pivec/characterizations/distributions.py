@@ -13,6 +13,7 @@ from pivec.characterizations.base import Array, Traits
 from pivec.characterizations.decomposition import USUAL, WHERE, WIDE, Decomposable, RegionStatistics
 from pivec.characterizations.descriptions import Description, Descriptions
 from pivec.characterizations.rows import (
+    NEEDS,
     Cuts,
     Floats,
     Of,
@@ -46,12 +47,6 @@ class Gaussian(RowMeans):
         Added to every variance, so that the distance is defined for constant features. With "full"
         it is relative to the variance of all states of the fit.
 
-    Attributes
-    ----------
-    center_, scale_ : (n_features,) arrays
-        Moments are those of (state - center_) / scale_. With "full" they stay so, which leaves the
-        KL divergence unchanged and keeps covariances of features of any unit well conditioned.
-
     Examples
     --------
     >>> walks = [[np.array([[-1.0], [1.0]])], [np.array([[0.0], [2.0]])]]
@@ -78,7 +73,7 @@ class Gaussian(RowMeans):
 
     def _sums(self, rows: Floats, cuts: Cuts) -> Array:
         # About the centre of all states and in units of their deviation, squares lose no relevant
-        # digits when those of the mean are subtracted.
+        # digits when those of the mean are subtracted, and covariances are well conditioned.
         z = (rows - self.center_) / self.scale_
         if self.covariance == "diagonal":
             return np.concatenate([segment_sums(z, cuts), segment_sums(z**2, cuts)], axis=1)
@@ -173,13 +168,6 @@ class MMD(Standardised, RowMeans):
     random_state : int
         Seed of the frequencies and of those rows.
 
-    Attributes
-    ----------
-    bandwidth_ : float
-    frequencies_ : (n_columns, n_frequencies) array
-    center_, scale_ : (n_columns,) arrays
-        The standardization: (row - center_) / scale_.
-
     Examples
     --------
     >>> rng = np.random.default_rng(0)
@@ -200,7 +188,7 @@ class MMD(Standardised, RowMeans):
 
     @property
     def traits(self) -> Traits:
-        """Actions are needed for pairs of states and actions."""
+        """What is needed depends on ``of``."""
         return Traits(
             "Each policy is described by the mean of many waves over its standardized states, "
             "which distinguishes distributions in every respect that is not much finer than the "
@@ -209,7 +197,7 @@ class MMD(Standardised, RowMeans):
             "d(p, q) = ‖mean φ(p) − mean φ(q)‖² ≈ MMD²(p, q)",
             additive=True,
             influences=True,
-            needs=_needs(self.of),
+            needs=NEEDS[self.of],
         )
 
     def _fit(self, data: VisitedStates) -> None:
@@ -217,11 +205,8 @@ class MMD(Standardised, RowMeans):
         rng = np.random.default_rng(self.random_state)
         normal = rng.normal(size=(len(self.center_), self.n_frequencies))
         rows = draw_rows(self.view_, data, self.n_median, rng)
-        self.bandwidth_ = (
-            float(self.bandwidth)
-            if self.bandwidth is not None
-            else median_distance((rows - self.center_) / self.scale_)
-        )
+        median = median_distance((rows - self.center_) / self.scale_)
+        self.bandwidth_ = float(self.bandwidth or median)
         self.frequencies_ = normal / self.bandwidth_
 
     def _sums(self, rows: Floats, cuts: Cuts) -> Array:
@@ -259,10 +244,6 @@ def median_distance(rows: Array) -> float:
     return float(np.median(positive)) if len(positive) else 1.0
 
 
-def _needs(of: Of) -> frozenset[str]:
-    return frozenset({"actions"} if of == "state-actions" else ())
-
-
 @dataclass(eq=False, repr=False)
 class SlicedWasserstein(Standardised):
     """Quantiles of the standardized states along random directions.
@@ -281,13 +262,6 @@ class SlicedWasserstein(Standardised):
         "states", "state-actions" or "transitions": what the distribution is of.
     random_state : int
         Seed of the directions.
-
-    Attributes
-    ----------
-    directions_ : (n_columns, n_directions) array
-        Unit vectors.
-    center_, scale_ : (n_columns,) arrays
-        The standardization: (row - center_) / scale_.
 
     Examples
     --------
@@ -317,7 +291,7 @@ class SlicedWasserstein(Standardised):
             "to turn one distribution into the other.",
             "d(p, q) = mean over directions and quantiles of |F⁻¹(p) − F⁻¹(q)|²",
             squared=self.p == 2,
-            needs=_needs(self.of),
+            needs=NEEDS[self.of],
         )
 
     def _fit(self, data: VisitedStates) -> None:

@@ -24,8 +24,8 @@ from pivec.statistics import (
     gram_spread,
     mean_differences,
     paired_variances,
+    permuted_divisions,
     share_as_large,
-    sides,
     spread_of,
     squared_euclidean,
 )
@@ -264,7 +264,9 @@ def permutation_test(
     if method.traits.no_test:
         raise UsageError(f"{method.name} has no test: {method.traits.no_test}")
     distance = float(method.distances(a, b)[0, 0])
-    divisions = sides(a.n_episodes, b.n_episodes, permutations, np.random.default_rng(seed))
+    divisions = permuted_divisions(
+        a.n_episodes, b.n_episodes, permutations, np.random.default_rng(seed)
+    )
     permuted = _permuted_distances(method, a, b, divisions)
     return PermutationTest(share_as_large(permuted), distance, permutations)
 

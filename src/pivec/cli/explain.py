@@ -305,7 +305,7 @@ def _print_regions(result: Regions, top: int) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from pivec.text import percent, told_apart
+    from pivec.text import percent, shorten_names
 
     table = Table(box=None)
     table.add_column("region", justify="right")
@@ -315,7 +315,7 @@ def _print_regions(result: Regions, top: int) -> None:
     table.add_column("most time", max_width=18, overflow="fold")
     table.add_column("", justify="right", no_wrap=True)
     shown = result.by_share()[:top]
-    labels = told_apart([region.highest[0] for region in shown], 36)
+    labels = shorten_names([region.highest[0] for region in shown], 36)
     for region, label in zip(shown, labels, strict=True):
         table.add_row(
             str(region.number),

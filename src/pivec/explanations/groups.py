@@ -31,7 +31,13 @@ from pivec.figures import (
 from pivec.policies import Patterns, PolicyInfo, group_names, natural_key, rows_of_runs
 from pivec.results import Result, Row, plain
 from pivec.states import VisitedStates
-from pivec.statistics import RATE, benjamini_hochberg, share_as_large, shares_of, sides
+from pivec.statistics import (
+    RATE,
+    benjamini_hochberg,
+    permuted_divisions,
+    share_as_large,
+    shares_of,
+)
 from pivec.text import percent
 
 if TYPE_CHECKING:
@@ -407,7 +413,7 @@ def feature_contrasts(
 def _divisions(n: int, total: int) -> NDArray[np.bool_]:
     """Return the ways to divide runs into two groups of these sizes, the true one first."""
     if math.comb(total, n) > _MAX_DIVISIONS:
-        return sides(n, total - n, _DRAWN, np.random.default_rng(0))
+        return permuted_divisions(n, total - n, _DRAWN, np.random.default_rng(0))
     chosen = np.array(list(combinations(range(total), n)))
     result = np.zeros((len(chosen), total), dtype=bool)
     np.put_along_axis(result, chosen, True, axis=1)

@@ -159,7 +159,7 @@ class PairExplanation(Result):
         ]
         return {
             "headline": self.headline(),
-            "told_apart": self.different,
+            "significant": self.different,
             "environment": self.environment,
             "features": plain(self.features),
             "leading": list(self.leading),

@@ -44,7 +44,7 @@ from pivec.report.groups import GroupComparison
 from pivec.states import Store
 from pivec.statistics import LEVEL, POWER, EquivalenceTest, Parts, Plan
 from pivec.terminal import literal, printable, say, shortened
-from pivec.text import interval, n_policies, percent, rounded, told_apart
+from pivec.text import interval, n_policies, percent, rounded, shorten_names
 
 _PLAN_ROWS = 20  # policies in the table of a plan
 _WIDE = 96  # columns that a table needs to be read with all its columns
@@ -62,7 +62,7 @@ def print_summary(findings: Findings) -> None:
         for row in findings.rows_of(pairs)[:3]
     ]
     names = [name for _, row in rows for name in (row.policy, row.other)]
-    brief = dict(zip(names, told_apart(names, max(20, (console.width - 48) // 2)), strict=True))
+    brief = dict(zip(names, shorten_names(names, max(20, (console.width - 48) // 2)), strict=True))
     sure = any(math.isfinite(row.low) for _, row in rows)
     shared = any(math.isfinite(row.overlap) for _, row in rows)
     table = Table("", box=None)
@@ -122,7 +122,7 @@ def print_store(store: Store) -> None:
     """Print the policies of a store, a row each."""
     say(f"{store.settings.get('environment', '')}, {len(store)} policies")
     table = Table("policy", "group", "step", "episodes", "states", "mean return", box=None)
-    labels = told_apart(list(store.rows), max(24, Console().width - 50))
+    labels = shorten_names(list(store.rows), max(24, Console().width - 50))
     for label, row in zip(labels, store.rows.values(), strict=True):
         step = "" if row["step"] is None else str(row["step"])
         numbers = (step, str(row["episodes"]), str(row["states"]), f"{row['mean_return']:.4g}")

@@ -43,8 +43,8 @@ from pivec.text import (
     percent,
     rounded,
     short_number,
+    shorten_names,
     thousands,
-    told_apart,
     without_shared_folder,
 )
 
@@ -367,7 +367,7 @@ def _made_section(findings: Findings) -> dict[str, Mapping[str, str]]:
 
 def travel_plot(travels: Sequence[Travel], colours: Mapping[str, str]) -> dict[str, Any]:
     """Return where the lines and labels of the static plot of runs are, in pixels."""
-    names = told_apart(without_shared_folder([run.group for run in travels]), 26)
+    names = shorten_names(without_shared_folder([run.group for run in travels]), 26)
     width, height, left, top = 1060.0, 360.0, 58.0, 14.0
     bottom, right = height - 44.0, width - 36.0 - 7.0 * max(map(len, names))
     steps = [float(step) for run in travels for step in run.steps]

@@ -41,37 +41,19 @@ _ROUNDS = 5  # after which the quantile of t no longer changes
 
 @dataclass(frozen=True)
 class Plan:
-    """Episodes that each policy of a pair needs, extrapolated from a pilot.
-
-    Attributes
-    ----------
-    labels : tuple of str
-        Names of the policies.
-    pilot : int
-        Episodes of each in the pilot.
-    precision : float
-        The requested half-width of intervals.
-    level : float
-        Of the intervals.
-    distances : (n, n) array
-        Distances in the pilot, without sampling noise.
-    for_precision : (n, n) array
-        Episodes after which the interval of a pair is that narrow. The diagonal is a policy
-        against another sample of itself.
-    margin : float or None
-        That of `pivec.same`, if there is one.
-    to_decide : (n, n) array or None
-        Episodes after which `pivec.same` is right in 9 of 10 cases, both for a pair that behaves
-        the same and for one whose distance is the margin.
-    """
+    """Episodes that each policy of a pair needs, extrapolated from a pilot; (n, n) arrays."""
 
     labels: tuple[str, ...]
-    pilot: int
-    precision: float
+    pilot: int  # episodes of each policy in the pilot
+    precision: float  # the requested half-width of intervals
     level: float
-    distances: Array
+    distances: Array  # in the pilot, without sampling noise
+    # Episodes after which the interval of a pair is that narrow. The diagonal is a policy against
+    # another sample of itself.
     for_precision: Array
-    margin: float | None = None
+    margin: float | None = None  # that of `pivec.same`, if there is one
+    # Episodes after which `pivec.same` is right in 9 of 10 cases, both for a pair that behaves the
+    # same and for one whose distance is the margin.
     to_decide: Array | None = None
 
     def to_all(self, needed: Array) -> Array:
@@ -98,9 +80,7 @@ def episodes_for_precision(
     ``first`` and ``second`` are the parts of the variance at ``episodes`` episodes of each policy.
     """
     width = np.asarray(precision, dtype=np.float64)
-    return _converged(
-        first, second, episodes, lambda freedom: width / t.ppf((1 + level) / 2, freedom)
-    )
+    return _converged(first, second, episodes, lambda dof: width / t.ppf((1 + level) / 2, dof))
 
 
 def episodes_for_same(
@@ -110,18 +90,14 @@ def episodes_for_same(
     episodes: ArrayLike,
     margin: float,
     level: float = LEVEL,
-    power: float = POWER,
 ) -> Array:
-    """Episodes at which the upper bound of ``distance`` is below ``margin`` with this power.
+    """Episodes at which the upper bound of ``distance`` is below ``margin`` with power 0.9.
 
     Infinitely many for a distance that is not below the margin.
     """
     room = np.maximum(margin - np.asarray(distance, dtype=np.float64), 0.0)
     return _converged(
-        first,
-        second,
-        episodes,
-        lambda freedom: room / (t.ppf(level, freedom) + norm.ppf(power)),
+        first, second, episodes, lambda dof: room / (t.ppf(level, dof) + norm.ppf(POWER))
     )
 
 
@@ -131,19 +107,16 @@ def episodes_for_different(
     second: ArrayLike,
     episodes: ArrayLike,
     level: float = LEVEL,
-    power: float = POWER,
 ) -> Array:
-    """Episodes at which a test finds with this power that ``distance`` is not 0.
+    """Episodes at which a test finds with power 0.9 that ``distance`` is not 0.
 
     The critical value is that of equal policies, whose distance has no first part: a weighted sum
     of χ² minus its mean, whose 95 % point lies 1.64 (many equal weights) to 2.01 (one weight)
     deviations above 0. The latter is taken.
     """
-    d, slope, curve = (
-        np.maximum(np.asarray(v, np.float64), 0.0) for v in (distance, first, second)
-    )
+    d, slope, curve = _not_negative(distance, first, second)
     critical = (chi2.ppf(level, 1) - 1) / np.sqrt(2)
-    z = norm.ppf(power)
+    z = norm.ppf(POWER)
     # d = critical·√second·x + z·√(first·x + second·x²), squared; the root that does not cancel.
     a = (critical**2 - z**2) * curve
     b = 2 * d * critical * np.sqrt(curve) + z**2 * slope
@@ -163,9 +136,8 @@ def episodes_to_decide(
     episodes: ArrayLike,
     margin: float,
     level: float = LEVEL,
-    power: float = POWER,
 ) -> Array:
-    """Episodes at which `pivec.same` is right with this power if the distance is 0 or the margin.
+    """Episodes at which `pivec.same` is right with power 0.9 if the distance is 0 or the margin.
 
     The first part of the variance at the margin is that of the pilot's difference scaled to this
     length, if the pilot shows one beyond the margin, and at most what no difference of this length
@@ -175,8 +147,8 @@ def episodes_to_decide(
     bound = 4 * margin * np.sqrt(curve / 2)
     scaled = _ratio(slope * margin, np.maximum(d, margin))
     at_margin = np.where(d > margin, np.minimum(bound, scaled), bound)
-    same = episodes_for_same(0.0, 0.0, curve, episodes, margin, level, power)
-    different = episodes_for_different(margin, at_margin, curve, episodes, level, power)
+    same = episodes_for_same(0.0, 0.0, curve, episodes, margin, level)
+    different = episodes_for_different(margin, at_margin, curve, episodes, level)
     return np.maximum(np.maximum(same, different), _RELIABLE)
 
 
@@ -196,9 +168,13 @@ def _converged(
 
 def noise_left(first: ArrayLike, second: ArrayLike, deviation: ArrayLike) -> Array:
     """Solve first·x + second·x² = deviation² by the root that does not cancel."""
-    slope, curve = (np.maximum(np.asarray(v, dtype=np.float64), 0.0) for v in (first, second))
+    slope, curve = _not_negative(first, second)
     variance = np.asarray(deviation, dtype=np.float64) ** 2
     return _ratio(2 * variance, slope + np.sqrt(slope**2 + 4 * curve * variance))
+
+
+def _not_negative(*values: ArrayLike) -> list[Array]:
+    return [np.maximum(np.asarray(v, dtype=np.float64), 0.0) for v in values]
 
 
 def _episodes(factor: Array, episodes: ArrayLike) -> Array:
@@ -214,49 +190,23 @@ def _ratio(above: Any, below: Any) -> Array:
 
 @dataclass(frozen=True)
 class EquivalenceTest:
-    """The result of `pivec.same`.
-
-    Attributes
-    ----------
-    verdict : str
-        "same", "different" or "unclear".
-    labels : tuple of str
-        The two policies.
-    distance : float
-        Between them, without sampling noise.
-    low, high : float
-        Bounds of the distance, each of which holds with probability ``level``.
-    p_value : float
-        How often chance alone gives such a distance to policies that behave the same.
-    test : str
-        "permutation", or "analytic" if the episodes of one are not stored.
-    margin : float
-        Below which a distance does not matter.
-    level : float
-    episodes : tuple of int
-        Of each policy.
-    episodes_needed : int or None
-        Of each policy, in total, after which a verdict can be expected; None if there is one, or if
-        the number is not known.
-    method : str
-        The characterization.
-    overlap : float or None
-        Share of their time that both spend in the same places, if known.
-    """
+    """The result of `pivec.same`."""
 
     verdict: Verdict
     labels: tuple[str, str]
-    distance: float
-    low: float
+    distance: float  # without sampling noise
+    low: float  # bounds of the distance, each of which holds with probability ``level``
     high: float
-    p_value: float
-    test: str
-    margin: float
+    p_value: float  # how often chance gives such a distance to policies that behave the same
+    test: str  # "permutation", or "analytic" if the episodes of one are not stored
+    margin: float  # below which a distance does not matter
     level: float
-    episodes: tuple[int, int]
+    episodes: tuple[int, int]  # of each policy
+    # Of each policy, in total, after which a verdict can be expected; None if there is one, or if
+    # the number is not known.
     episodes_needed: int | None
-    method: str
-    overlap: float | None = None
+    method: str  # the characterization
+    overlap: float | None = None  # share of their time in the same places, if known
 
     @property
     def more_episodes(self) -> int | None:

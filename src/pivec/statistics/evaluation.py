@@ -7,7 +7,7 @@ three policies, distances cannot be related to each other, and all metrics are N
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 
@@ -78,18 +78,13 @@ def pair_errors(distances: ArrayLike, anchor: ArrayLike) -> Array:
     return np.asarray(100.0 * np.abs(values - true) / true)
 
 
-def distance_error(distances: ArrayLike, anchor: ArrayLike) -> float:
-    """Mean of `pair_errors` over the pairs that have one."""
-    return mean_known(pair_errors(distances, anchor))
-
-
 def mean_known(values: Array) -> float:
     """Mean of the values that are not NaN; NaN if there are none."""
     known = values[~np.isnan(values)]
     return float(known.mean()) if len(known) else np.nan
 
 
-def told_apart(anchor: ArrayLike, halves: ArrayLike) -> NDArray[np.bool_]:
+def is_significant(anchor: ArrayLike, halves: ArrayLike) -> NDArray[np.bool_]:
     """Whether each pair is farther apart than two halves of either policy's trajectories."""
     own = np.asarray(halves, dtype=np.float64)
     return np.asarray(_pairs(checked_distances(anchor)) > _pairs(np.maximum.outer(own, own)))
@@ -135,13 +130,16 @@ def _pairs(matrix: Array) -> Array:
     return np.asarray(matrix[np.triu_indices(len(matrix), k=1)])
 
 
-HEADINGS = (
-    *("method", "trajectories", "correlation ↑", "error % ↓", "median", "told apart"),
-    *("variance ↓", "seconds", "peak MB"),
+# Heading, field, decimals, and whether the deviation is shown, of the columns of a table.
+_COLUMNS: tuple[tuple[str, str, int, bool], ...] = (
+    ("correlation ↑", "correlation", 3, True),
+    ("error % ↓", "error", 1, True),
+    ("median", "median_error", 1, False),
+    ("significant", "error_apart", 1, False),
+    ("variance ↓", "variance", 3, True),
+    ("seconds", "seconds", 2, False),
 )
-
-
-_ERRORS = ("median_error", "error_apart", "share_apart", "share_far_off")
+HEADINGS = ("method", "trajectories", *(column[0] for column in _COLUMNS), "peak MB")
 
 
 @dataclass(frozen=True)
@@ -168,24 +166,19 @@ class Row:
 
 @dataclass(frozen=True)
 class Average:
-    """Mean and standard deviation of some values; NaN if there are none."""
+    """Mean and standard deviation of the values that are not NaN; NaN if there are none."""
 
     mean: float
     std: float
     n: int
 
     @classmethod
-    def of(cls, values: Sequence[float]) -> Average:
+    def of(cls, values: Iterable[float]) -> Average:
         """Average the values that are not NaN."""
         known = np.array([value for value in values if not np.isnan(value)])
         if not len(known):
             return cls(np.nan, np.nan, 0)
         return cls(float(known.mean()), float(known.std()), len(known))
-
-    def text(self, decimals: int) -> str:
-        """Format as mean ± deviation; the mean alone of one value, a dash without any."""
-        mean = fixed(self.mean, decimals)
-        return mean if self.n < 2 else f"{mean} ± {fixed(self.std, decimals)}"
 
 
 @dataclass(frozen=True)
@@ -195,7 +188,7 @@ class Summary:
     environment: str
     method: str
     size: int
-    correlation: Average  # over sets of policies and repetitions
+    correlation: Average
     error: Average  # without the anchor
     variance: Average  # over sets of policies
     seconds: Average
@@ -210,35 +203,32 @@ class Summary:
     @classmethod
     def of(cls, rows: Sequence[Row]) -> Summary:
         """Average rows of one method and size."""
-        averaged = ("correlation", "error", "seconds", *_ERRORS)
+        averaged = [field.name for field in fields(cls) if field.type == "Average"]
+        averages = {name: Average.of(getattr(row, name) for row in rows) for name in averaged}
         by_store = {row.store: row.variance for row in rows if not np.isnan(row.variance)}
         return cls(
             rows[0].environment,
             rows[0].method,
             rows[0].size,
-            variance=Average.of(list(by_store.values())),
             peak_mb=max((row.peak_mb for row in rows if not np.isnan(row.peak_mb)), default=np.nan),
             done=sum(not row.problem for row in rows),
             asked=len(rows),
-            **{name: Average.of([getattr(row, name) for row in rows]) for name in averaged},
+            **averages | {"variance": Average.of(by_store.values())},
         )
 
     def cells(self) -> list[str]:
         """Cells of a table with the columns ``HEADINGS``."""
-        correlation = self.correlation.text(3) if self.done else "failed"
-        if 0 < self.done < self.asked:
-            correlation += f" ({self.done} of {self.asked})"
-        return [
-            self.method,
-            str(self.size),
-            correlation,
-            self.error.text(1),
-            fixed(self.median_error.mean, 1),
-            fixed(self.error_apart.mean, 1),
-            self.variance.text(3),
-            fixed(self.seconds.mean, 2),
-            fixed(self.peak_mb, 0),
-        ]
+        cells = []
+        for _, name, decimals, with_deviation in _COLUMNS:
+            average = getattr(self, name)
+            cells.append(fixed(average.mean, decimals))
+            if with_deviation and average.n > 1:
+                cells[-1] += f" ± {fixed(average.std, decimals)}"
+        if not self.done:
+            cells[0] = "failed"
+        elif self.done < self.asked:
+            cells[0] += f" ({self.done} of {self.asked})"
+        return [self.method, str(self.size), *cells, fixed(self.peak_mb, 0)]
 
 
 @dataclass(frozen=True)
@@ -288,17 +278,15 @@ class Evaluation:
         """Return the summary, the notes and the problems as Markdown."""
         lines = ["# Evaluation", ""]
         for environment in self.environments:
-            lines += [f"## {_escaped(environment)}", "", _line(HEADINGS)]
-            lines.append("| --- |" + " ---: |" * (len(HEADINGS) - 1))
-            lines += [_line(row.cells()) for row in self.summary(environment)]
-            lines.append("")
+            table = [HEADINGS, *(row.cells() for row in self.summary(environment))]
+            rows = [f"| {' | '.join(map(_escaped, cells))} |" for cells in table]
+            ruler = "| --- |" + " ---: |" * (len(HEADINGS) - 1)
+            lines += [f"## {_escaped(environment)}", "", rows[0], ruler, *rows[1:], ""]
         if self.notes:
             lines += [*map(_escaped, self.notes), ""]
         if self.problems:
-            lines += ["## Problems", ""]
-            for method, store, why in self.problems:
-                lines.append(f"- {_escaped(method)} on {_escaped(store)}: {_escaped(why)}")
-            lines.append("")
+            problems = (tuple(map(_escaped, problem)) for problem in self.problems)
+            lines += ["## Problems", "", *(f"- {m} on {s}: {why}" for m, s, why in problems), ""]
         return "\n".join(lines)
 
 
@@ -307,7 +295,6 @@ def print_evaluation(evaluation: Evaluation) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    console = Console()
     for environment in evaluation.environments:
         rows = evaluation.summary(environment)
         table = Table(title=literal(environment), title_justify="left", box=None)
@@ -319,9 +306,9 @@ def print_evaluation(evaluation: Evaluation) -> None:
             method, *numbers = row.cells()
             table.add_row(literal("" if method == previous else method), *numbers)
             previous = method
-        console.print(table)
+        Console().print(table)
     say(
-        "n: trajectories per policy; median: error of the median pair; told apart: error of pairs "
+        "n: trajectories per policy; median: error of the median pair; significant: error of pairs "
         "farther apart than two halves of either policy; seconds and memory: of one fit"
     )
     for note in evaluation.notes:
@@ -335,10 +322,6 @@ def fixed(value: float, decimals: int) -> str:
     if np.isnan(value):
         return "–"
     return f"{value:.{decimals}f}" if abs(value) < 1e6 else f"{value:.3g}"
-
-
-def _line(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(map(_escaped, cells)) + " |"
 
 
 def _escaped(text: str) -> str:

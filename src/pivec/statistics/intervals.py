@@ -8,7 +8,7 @@ has, about the true difference Δ, the variance 4 Δᵀ(C_p + C_q)Δ + 2‖C_p +
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from pivec.parallel import run_tasks, single_threaded_blas
 from pivec.results import SHOWN, html_table
+from pivec.states import policy_ranges
 
 Array = NDArray[np.float64]
 LEVEL = 0.95  # of intervals, unless specified
@@ -53,13 +54,13 @@ class Intervals:
 
     def _repr_html_(self) -> str:
         """Show the first pairs in a notebook."""
-        fields = ("distance", "low", "high", "p_value")
         pairs = np.argwhere(np.ones(np.shape(self.distance), dtype=bool))
         if self.distance.ndim == 2 and len(set(self.distance.shape)) == 1:
             pairs = pairs[pairs[:, 0] < pairs[:, 1]]
+        names = ("distance", "low", "high", "p_value")
         rows = [
             {"policy": i[0], "other": i[-1]}
-            | {name: float(getattr(self, name)[tuple(i)]) for name in fields}
+            | {name: float(getattr(self, name)[tuple(i)]) for name in names}
             for i in pairs[:SHOWN].tolist()
         ]
         return html_table(repr(self), rows, len(pairs), ".distance, .low and .high")
@@ -113,11 +114,11 @@ def gram_spread(gram: Array) -> tuple[float, float, float]:
     m = len(gram)
     square = float((gram**2).sum()) / (m - 1) ** 2
     fourth = float((np.diag(gram) ** 2).sum()) / (m - 1)
-    trace, norm, unbiased = moments_spread(float(np.trace(gram)) / (m - 1), square, fourth, m)
+    trace, norm, unbiased = _moments_spread(float(np.trace(gram)) / (m - 1), square, fourth, m)
     return float(trace), float(norm), float(unbiased)
 
 
-def moments_spread(trace: Any, square: Any, fourth: Any, m: int) -> tuple[Array, Array, Array]:
+def _moments_spread(trace: Any, square: Any, fourth: Any, m: int) -> tuple[Array, Array, Array]:
     """Like `gram_spread`, from tr Σ, ‖Σ‖² and the mean fourth power of m influences."""
     unbiased = square
     if m > 3:  # Himeno and Yamada 2014: tr(Σ²) without bias
@@ -138,7 +139,7 @@ def directional_variances(
     targets = np.ascontiguousarray((columns - middle).T, dtype=np.float32)
     own = (rows - middle).astype(np.float32)
     result = np.full((len(rows), len(columns)), np.nan)
-    blocks = list(_policy_blocks(starts, 4 * len(columns)))
+    blocks = policy_ranges(starts, max(1, _BLOCK_BYTES // (4 * len(columns))))
 
     def work(task: int) -> None:
         first, last = blocks[task]
@@ -183,16 +184,6 @@ def paired_variances(
 
     run_tasks(work, len(blocks))
     return result
-
-
-def _policy_blocks(starts: NDArray[np.int64], row_bytes: int) -> Iterator[tuple[int, int]]:
-    """Cut policies into runs whose episodes fit a block, one policy at least."""
-    most = max(1, _BLOCK_BYTES // row_bytes)
-    first = 0
-    for last in range(1, len(starts)):
-        if last + 1 == len(starts) or starts[last + 1] - starts[first] > most:
-            yield first, last
-            first = last
 
 
 def intervals_of(
@@ -279,7 +270,9 @@ class PermutationTest:
     permutations: int
 
 
-def sides(n_a: int, n_b: int, permutations: int, rng: np.random.Generator) -> NDArray[np.bool_]:
+def permuted_divisions(
+    n_a: int, n_b: int, permutations: int, rng: np.random.Generator
+) -> NDArray[np.bool_]:
     """Divisions of n_a + n_b episodes, one per row, True for side ``a``; the true one first."""
     true = np.arange(n_a + n_b) < n_a
     return np.concatenate([true[None], rng.permuted(np.tile(true, (permutations, 1)), axis=1)])
@@ -378,4 +371,4 @@ def _moments(influences: Array) -> tuple[Array, Array, Array]:
         script = "nms,nmt->nst" if size <= m else "nms,nks->nmk"
         products = np.einsum(script, influences, influences, optimize=True)
         square = (products**2).sum(axis=(1, 2)) / (m - 1) ** 2
-    return moments_spread(trace, square, fourth, m)
+    return _moments_spread(trace, square, fourth, m)

@@ -38,10 +38,10 @@ from pivec.statistics import (
     Row,
     checked_distances,
     distance_variance,
+    is_significant,
     mean_known,
     pair_errors,
     return_correlation,
-    told_apart,
 )
 from pivec.terminal import Progress
 
@@ -561,7 +561,7 @@ def _errors(outcome: Outcome, anchor: Outcome) -> dict[str, Any]:
     }
     if anchor.halves is None or np.isnan(anchor.halves).any():
         return scores
-    apart = told_apart(anchor.distances, anchor.halves)
+    apart = is_significant(anchor.distances, anchor.halves)
     return scores | {"share_apart": float(apart.mean()), "error_apart": mean_known(errors[apart])}
 
 
