@@ -27,8 +27,8 @@ from numpy.typing import NDArray
 
 from pivec.errors import BadData, PivecError, UsageError
 from pivec.policies import (
-    ACTIVATIONS,
     DISTRIBUTIONS,
+    NEAT_ACTIVATIONS,
     ActionDistribution,
     Graph,
     NetworkPolicy,
@@ -384,7 +384,7 @@ class GraphStack:
                 sums = values[:, :, : level.first] @ level.weights + level.biases
                 mine = values[:, :, level.first : level.last]
                 for name, where in level.activations:
-                    result = ACTIVATIONS[name](sums)
+                    result = NEAT_ACTIVATIONS[name](sums)
                     mine[...] = result if where is None else np.where(where, result, mine)
         return np.asarray(np.take_along_axis(values, self._outputs, axis=2))
 

@@ -11,7 +11,7 @@ from readers import read_cleanrl, read_sb3
 
 from pivec.errors import BadPolicyFile, UsageError
 from pivec.policies import NetworkPolicy, RecurrentNetwork, as_policy, load_policies
-from pivec.policies.extractors import read_spaces
+from pivec.policies.formats.sb3 import read_spaces
 from pivec.rollouts import flatten
 
 torch = pytest.importorskip("torch")

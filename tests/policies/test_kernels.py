@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.special import expit, ndtr
 
-from pivec.policies import kernels
-from pivec.policies.forward import ACTIVATIONS, evaluate
+from pivec.policies import ACTIVATIONS, kernels
+from pivec.policies.forward import evaluate
 
 f32 = np.float32
 UNIT = 2.0**-24  # a result of float32 is off by at most this share of itself

@@ -109,7 +109,7 @@ def test_deviations_and_statistics_of_old_rsl_rl(tmp_path):
         ({"model_state_dict": {**hidden("actor"), "std": torch.zeros(4)}}, "not above 0"),
         (
             {**TRUNK, **layer("actor.mu.model.0", 4, 4), **hidden("actor.sigma.model")},
-            "hidden layers of its own",
+            "hidden layers",
         ),
     ],
 )

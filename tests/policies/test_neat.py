@@ -13,9 +13,16 @@ import pytest
 from readers import read_genome
 
 from pivec.errors import BadPolicyFile, UsageError
-from pivec.policies import ACTIVATIONS, BatchPolicy, Node, load_policies, make_graph, save_genome
+from pivec.policies import (
+    NEAT_ACTIVATIONS,
+    NEAT_AGGREGATIONS,
+    BatchPolicy,
+    Node,
+    load_policies,
+    make_graph,
+    save_genome,
+)
 from pivec.policies.formats import neat as neat_module
-from pivec.policies.formats.neat import AGGREGATIONS
 
 spaces = gymnasium.spaces
 SEEN = spaces.Box(-9, 9, (4,))
@@ -87,8 +94,10 @@ def config_text(**changes):
     return CONFIG.format(
         **{
             "feed_forward": True,
-            "activations": " ".join(each for each in ACTIVATIONS if each not in ("cube", "exp")),
-            "aggregations": " ".join(AGGREGATIONS),
+            "activations": " ".join(
+                each for each in NEAT_ACTIVATIONS if each not in ("cube", "exp")
+            ),
+            "aggregations": " ".join(NEAT_AGGREGATIONS),
             "ranges": ranges + TIME,
             **changes,
         }
@@ -159,16 +168,16 @@ def test_dense_genomes_are_evaluated_as_neat_python_adds(monkeypatch):
     np.testing.assert_array_equal(dense.outputs(rows[4:5]), whole[4:5])
 
 
-@pytest.mark.parametrize("name", list(ACTIVATIONS))
+@pytest.mark.parametrize("name", list(NEAT_ACTIVATIONS))
 def test_every_activation_is_that_of_neat_python(name):
     activations = pytest.importorskip("neat.activations")
     theirs = activations.ActivationFunctionSet().get(name)
     values = np.concatenate([np.linspace(-20, 20, 101), [0.0, 1e-9, -1e-9]])
     expected = [theirs(float(value)) for value in values]
-    np.testing.assert_allclose(ACTIVATIONS[name](values), expected, rtol=1e-12, atol=1e-15)
+    np.testing.assert_allclose(NEAT_ACTIVATIONS[name](values), expected, rtol=1e-12, atol=1e-15)
 
 
-@pytest.mark.parametrize("name", list(AGGREGATIONS))
+@pytest.mark.parametrize("name", list(NEAT_AGGREGATIONS))
 def test_every_aggregation_is_that_of_neat_python(name):
     aggregations = pytest.importorskip("neat.aggregations")
     theirs = aggregations.AggregationFunctionSet().get(name)
@@ -176,7 +185,7 @@ def test_every_aggregation_is_that_of_neat_python(name):
         terms = [np.random.default_rng(i).normal(size=7) for i in range(count)]
         expected = [theirs([float(term[i]) for term in terms]) for i in range(7)]
         np.testing.assert_allclose(
-            AGGREGATIONS[name](np.array(terms).reshape(count, 7)), expected, rtol=1e-12
+            NEAT_AGGREGATIONS[name](np.array(terms).reshape(count, 7)), expected, rtol=1e-12
         )
 
 

@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 from pivec.errors import UsageError
-from pivec.policies import BatchPolicy, NetworkPolicy, Policy
-from pivec.policies.forward import ACTIVATIONS
+from pivec.policies import ACTIVATIONS, BatchPolicy, NetworkPolicy, Policy
 
 Box, Discrete = gymnasium.spaces.Box, gymnasium.spaces.Discrete
 

@@ -189,7 +189,7 @@ def test_zips_that_are_none_of_sb3_are_refused():
         read_sb3(buffer.getvalue())
     data = saved(model())
     for settings, words in [
-        ({"clip_range": None, "gae_lambda": None}, "PPO, A2C or TRPO"),
+        ({"clip_range": None, "gae_lambda": None}, "another algorithm"),
         ({"action_space": None}, "unknown"),
         ({"action_space": {":type:": "<class 'x.Box'>"}}, "action space"),
         ({"policy_kwargs": {"activation_fn": "<class 'mine.ReLU'>"}}, "activation"),

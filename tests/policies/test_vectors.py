@@ -10,7 +10,7 @@ import safetensors.numpy
 
 from pivec.errors import BadPolicyFile
 from pivec.policies import load_policies, split_vector
-from pivec.policies.formats.numpy import parse_npy
+from pivec.policies.formats.described import parse_npy
 
 RNG = np.random.default_rng(0)
 ROWS = np.random.default_rng(1).normal(size=(20, 4)).astype(np.float32)

@@ -33,19 +33,27 @@ from pivec.policies.formats import (
     is_policy_file,
     register_format,
 )
-from pivec.policies.formats.neat import ACTIVATIONS, Graph, Node, make_graph, save_genome
-from pivec.policies.formats.numpy import split_vector, unpack_npz
-from pivec.policies.formats.onnx import first_output
-from pivec.policies.formats.safetensors import (
+from pivec.policies.formats.described import (
     ENCODER,
     policy_bytes,
     read_policy,
     read_safetensors,
     save_policy,
+    split_vector,
     tensor_bytes,
+    unpack_npz,
 )
+from pivec.policies.formats.neat import (
+    NEAT_ACTIVATIONS,
+    NEAT_AGGREGATIONS,
+    Graph,
+    Node,
+    make_graph,
+    save_genome,
+)
+from pivec.policies.formats.onnx import first_output
 from pivec.policies.formats.sb3 import convert_sb3
-from pivec.policies.forward import Layer, Normaliser
+from pivec.policies.forward import ACTIVATIONS, Layer, Normaliser
 from pivec.policies.load import (
     CheckpointWatcher,
     Patterns,
@@ -86,6 +94,8 @@ __all__ = [
     "ENCODER",
     "FORMATS",
     "IMPORTABLE",
+    "NEAT_ACTIVATIONS",
+    "NEAT_AGGREGATIONS",
     "ActionDistribution",
     "BatchPolicy",
     "CallablePolicy",

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,9 +12,14 @@ from numpy.typing import NDArray
 
 from pivec.errors import BadPolicyFile, UsageError
 from pivec.policies.distributions import DistributionSpec, frozen, probabilities
-from pivec.policies.forward import Float, Layer, Normaliser, affine, padded
-from pivec.policies.networks import Features, Model, NetworkPolicy, OutputPolicy
-from pivec.policies.tensors import Tensors
+from pivec.policies.forward import Float, Layer, Normaliser, Perceptrons, Tensors
+from pivec.policies.networks import (
+    Features,
+    Model,
+    NetworkPolicy,
+    OutputPolicy,
+    RecurrentNetwork,
+)
 
 if TYPE_CHECKING:
     import gymnasium
@@ -107,25 +110,27 @@ class ImageFeatures(Features):
         )
 
     @cached_property
-    def _padded(self) -> tuple[Layer, ...]:
-        return tuple(map(padded, self.weights))
+    def _layers(self) -> list[Perceptrons]:
+        last = [self.last] * (self.linear is not None)
+        names = ["relu"] * len(self.convolutions) + last
+        return [
+            Perceptrons.of([layer], name, name)
+            for layer, name in zip(self.weights, names, strict=True)
+        ]
 
     def _features(self, images: NDArray[Any]) -> Float:
         """Features of images with channels last."""
         x = np.asarray(images, np.float32) / np.float32(self.scale)
-        for layer, (_, bias), ((size, stride), (above, below, left, right)) in zip(
-            self._padded, self.convolutions, self._steps, strict=False
+        for layer, ((size, stride), (above, below, left, right)) in zip(
+            self._layers, self._steps, strict=False
         ):
             if self.margins:
                 x = np.pad(x, ((0, 0), (above, below), (left, right), (0, 0)))
             windows = np.lib.stride_tricks.sliding_window_view(x, (size, size), axis=(1, 2))
             windows = windows[:, ::stride, ::stride]  # n, rows, columns, channels, size, size
-            flat = windows.reshape(-1, len(layer[0]))
-            x = affine(flat, layer, "relu")[:, : len(bias)].reshape(*windows.shape[:3], -1)
+            x = layer(windows.reshape(-1, layer.sizes[0])).reshape(*windows.shape[:3], -1)
         flat = np.moveaxis(x, -1, 1).reshape(len(x), -1)
-        if self.linear is None:
-            return flat
-        return affine(flat, self._padded[-1], self.last)[:, : self.n_outputs]
+        return flat if self.linear is None else self._layers[-1](flat)
 
 
 @dataclass(frozen=True, eq=False)
@@ -194,14 +199,11 @@ class DenseFeatures(Features):
         return self.layers
 
     def outputs(self, observations: Float) -> Float:
-        x: Float = observations.reshape(len(observations), -1)
-        for layer, (_, bias) in zip(self._padded, self.layers, strict=True):
-            x = affine(x, layer, self.activation)[:, : len(bias)]
-        return x
+        return self._network(observations.reshape(len(observations), -1))
 
     @cached_property
-    def _padded(self) -> tuple[Layer, ...]:
-        return tuple(map(padded, self.layers))
+    def _network(self) -> Perceptrons:
+        return Perceptrons.of(self.layers, self.activation, self.activation)
 
 
 @dataclass(frozen=True, eq=False)
@@ -371,75 +373,15 @@ def _layer(tensors: Tensors, prefix: str, inputs: tuple[int, ...]) -> Layer:
     return layer
 
 
-# Names of the actor's feature extractor in Stable-Baselines3.
-EXTRACTORS = [f"{of}features_extractor" for of in ("pi_", "", "actor.", "q_net.", "quantile_net.")]
-# A part of a Dict space as Gymnasium prints it: a shape, or numbers of choices.
-_PART = re.compile(
-    r"'(?P<key>[^'\\]*)': (?:"
-    r"Box\([^()]*\((?P<box>[\d, ]*)\), \w+\)"
-    r"|MultiBinary\(\(?(?P<switches>[\d, ]+)\)?\)"
-    r"|Discrete\((?P<choices>\d+)(?:, start=-?\d+)?\)"
-    r"|MultiDiscrete\((?P<several>[\d\s\[\]]+)(?:, start=[^()]*)?\)"
-    r")(?:, |$)"
-)
-
-
-def read_extractor(
-    tensors: Tensors, space: Mapping[str, Any], shape: tuple[int, ...] | None, scaled: bool
-) -> Features | None:
-    """Find the feature extractor of Stable-Baselines3: NatureCNN, CombinedExtractor, or none.
-
-    ``space`` holds the settings of the observation space and ``shape`` is its shape; ``scaled``
-    says whether images are divided by 255.
-    """
-    for prefix in EXTRACTORS:
-        if f"{prefix}.cnn.0.weight" in tensors:
-            scaled = scaled and space.get("dtype") == "uint8"
-            return _nature(tensors, prefix, shape, scaled)
-        inside = f"{prefix}.extractors."
-        names = [key.removeprefix(inside) for key in tensors if key.startswith(inside)]
-        if keys := {name.partition(".")[0] for name in names}:
-            parts = [
-                replace(part, image=_nature(tensors, inside + part.key, part.shape, scaled))
-                if part.key in keys
-                else part
-                for part in read_spaces(space.get("spaces"))
-            ]
-            if odd := sorted(keys - {part.key for part in parts}):
-                raise BadPolicyFile(f"it has features of {odd[0][:80]!r}, which it never observes")
-            return CombinedFeatures(tuple(parts))
-    return None
-
-
-def _nature(
-    tensors: Tensors, prefix: str, shape: Sequence[int] | None, scaled: bool
-) -> ImageFeatures:
-    """Stable-Baselines3's NatureCNN for images of ``shape``."""
-    if shape is None or len(shape) != 3:
-        raise BadPolicyFile(f"a CNN needs images with three axes, not of shape {shape}")
-    names = [f"{prefix}.cnn.{2 * i}" for i in range(len(NATURE))]
-    scale = 255.0 if scaled else 1.0
-    return find_features(tensors, names, f"{prefix}.linear.0", shape, NATURE, scale)
-
-
-def read_spaces(text: Any) -> list[Part]:
-    """Parse a printed Dict space into its parts, in order.
-
-    Examples
-    --------
-    >>> [(part.key, part.size) for part in read_spaces("{'a': Discrete(3), 'b': MultiBinary(2)}")]
-    [('a', 3), ('b', 2)]
-    """
-    parts: list[Part] = []
-    rest = text[1:-1] if isinstance(text, str) and text[:1] + text[-1:] == "{}" else ""
-    while match := _PART.match(rest):
-        shape, counted = match["box"] or match["switches"], match["choices"] or match["several"]
-        numbers = tuple(map(int, re.findall(r"\d+", shape or counted or "")))
-        size = sum(numbers) if counted else prod(numbers[:MAX_AXES])
-        if not 0 < size <= MAX_VALUES or (len(numbers) > MAX_AXES and not counted):
-            break
-        parts.append(Part(match["key"], numbers, size))
-        rest = rest[match.end() :]
-    if rest or not parts:
-        raise BadPolicyFile(f"its observation space cannot be parsed: {str(text)[:200]!r}")
-    return parts
+def assemble(
+    network: NetworkPolicy,
+    normaliser: Normaliser | None = None,
+    features: Features | None = None,
+    cells: tuple[Layer, ...] = (),
+) -> NetworkPolicy | OutputPolicy | RecurrentNetwork:
+    """The policy that normalises, extracts features, passes an LSTM and then a network."""
+    if cells:
+        return RecurrentNetwork(cells, network, normaliser, features)
+    if features is not None:
+        return replace(FeatureNetwork(features, network).policy(), normaliser=normaliser)
+    return replace(network, normaliser=normaliser)

@@ -1,4 +1,4 @@
-"""The arithmetic of networks in float32: normalisation, activations and linear layers.
+"""The arithmetic of networks in float32: normalisation, activations and the forward pass.
 
 A row's results are one fixed sequence of operations on that row (see `pivec.policies.kernels`), so
 they never depend on the number of rows, networks or threads.
@@ -19,6 +19,7 @@ Float = NDArray[np.float32]
 Double = NDArray[np.float64]
 Layer = tuple[Float, Float]
 """Weights (in, out) and biases (out,)."""
+Tensors = dict[str, NDArray[Any]]  # by name
 
 ACTIVATIONS = (
     *("tanh", "relu", "elu", "leaky_relu", "sigmoid", "silu", "gelu", "softplus", "identity"),
@@ -93,12 +94,12 @@ class Normaliser:
             )
 
     def apply(self, rows: NDArray[Any]) -> Float:
-        """Normalise rows of shape (..., n_inputs), computed in float64."""
+        """Normalise rows of shape (..., n_inputs)."""
         return normalise(rows, *self.arrays)
 
 
 def normalise(rows: NDArray[Any], mean: Double, scale: Double, limit: Double) -> Float:
-    """Normalise as Stable-Baselines3 does; the arrays may be stacked."""
+    """Normalise in float64, as Stable-Baselines3 does; the arrays may be stacked."""
     return np.clip((rows - mean) / scale, -limit, limit).astype(np.float32)
 
 
@@ -117,28 +118,60 @@ def evaluate(name: str, x: Any) -> Float:
     return values
 
 
-def padded(layer: Layer) -> Layer:
-    """Copy a layer, with zero outputs up to a multiple of the kernels' block width."""
-    from pivec.policies.kernels import WIDTH
+class Perceptrons:
+    """The forward pass of ``slots`` multilayer perceptrons of the same ``sizes``.
 
-    weight, bias = layer
-    n_in, n_out = weight.shape
-    width = n_out + -n_out % WIDTH
-    weights, biases = np.zeros((n_in, width), np.float32), np.zeros(width, np.float32)
-    weights[:, :n_out], biases[:n_out] = weight, bias
-    return weights, biases
+    ``activation`` follows all layers but the last, and ``last`` that one. Weights are padded with
+    zeros to a multiple of the kernels' block width.
+    """
 
+    def __init__(
+        self, sizes: Sequence[int], activation: str, last: str = "identity", slots: int = 1
+    ) -> None:
+        from pivec.policies.kernels import WIDTH
 
-def affine(rows: NDArray[Any], layer: Layer, activation: str) -> Float:
-    """Pass rows (n, in) through one `padded` layer: (n, padded out)."""
-    from pivec.policies.kernels import ROWS, multiply
+        self.sizes = tuple(sizes)
+        self._widths = [sizes[0], *(n + -n % WIDTH for n in sizes[1:])]
+        self._weights = [
+            np.zeros((slots, n_in, width), np.float32)
+            for n_in, width in zip(sizes, self._widths[1:], strict=False)
+        ]
+        self._biases = [np.zeros((slots, width), np.float32) for width in self._widths[1:]]
+        self._activations = [activation] * (len(sizes) - 2) + [last]
 
-    n = len(rows)
-    x = np.zeros((1, max(n, ROWS), rows.shape[1]), np.float32)
-    x[0, :n] = rows
-    weights, biases = layer
-    out = np.empty((1, x.shape[1], len(biases)), np.float32)
-    multiply(x, weights[None], biases[None], out)
-    function(activation)(out.reshape(-1))
-    result: Float = out[0, :n]
-    return result
+    @classmethod
+    def of(cls, layers: Sequence[Layer], activation: str, last: str) -> Perceptrons:
+        """A single perceptron of these layers."""
+        made = cls([len(layers[0][0]), *(len(bias) for _, bias in layers)], activation, last)
+        made.put(0, layers)
+        return made
+
+    def put(self, slot: int, layers: Sequence[Layer]) -> None:
+        """Set the weights of one slot."""
+        for i, (weight, bias) in enumerate(layers):
+            self._weights[i][slot, :, : len(bias)] = weight
+            self._biases[i][slot, : len(bias)] = bias
+
+    def buffers(self, rows: int) -> list[Float]:
+        """Make arrays for the inputs and the results of all layers, to be used repeatedly."""
+        from pivec.policies.kernels import ROWS
+
+        shape = len(self._biases[0]), max(rows, ROWS)
+        return [np.zeros((*shape, width), np.float32) for width in self._widths]
+
+    def forward(self, x: NDArray[Any], values: list[Float]) -> Float:
+        """Outputs (slots, rows, out) for inputs (slots, rows, in), a view of the last buffer."""
+        from pivec.policies.kernels import multiply
+
+        rows = x.shape[1]
+        values[0][:, :rows] = x
+        for i, activation in enumerate(self._activations):
+            multiply(values[i], self._weights[i], self._biases[i], values[i + 1])
+            if activation != "identity":
+                function(activation)(values[i + 1].reshape(-1))
+        return values[-1][:, :rows, : self.sizes[-1]]
+
+    def __call__(self, rows: NDArray[Any]) -> Float:
+        """Outputs (n, out) of a single perceptron for rows (n, in)."""
+        outputs: Float = self.forward(rows[None], self.buffers(len(rows)))[0]
+        return outputs

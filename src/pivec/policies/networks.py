@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
@@ -33,11 +33,9 @@ from pivec.policies.forward import (
     Float,
     Layer,
     Normaliser,
-    affine,
+    Perceptrons,
     evaluate,
-    function,
     normalise,
-    padded,
 )
 from pivec.policies.policy import BatchPolicy, RecurrentPolicy, check_width, flat_width, unbound
 
@@ -46,11 +44,30 @@ if TYPE_CHECKING:
 
 OneHot = tuple[tuple[int, int], ...]  # of discrete observations: number of values, the least
 MASKED_LOGIT = np.float32(-1e8)  # of invalid actions, as in SB3-contrib
-DIVERGED = "a policy gave NaN or infinite outputs: its training diverged"
+
+
+class _Sampling:
+    """What policies share that have an `action_distribution`."""
+
+    action_distribution: ActionDistribution
+
+    def noise(self, rng: np.random.Generator, n: int) -> Float:
+        return self.action_distribution.noise(rng, n)
+
+    def _choose(self, outputs: Float, noise: Any) -> NDArray[Any]:
+        """Actions for outputs (n, k), given random numbers of the right shape or None."""
+        head = self.action_distribution
+        if noise is not None:
+            noise, expected = np.asarray(noise, np.float32), (len(outputs), head.noise_size)
+            if noise.shape != expected:
+                raise UsageError(
+                    f"expected random numbers of shape {expected}, but got {noise.shape}"
+                )
+        return head.choose(outputs, noise, head.parameters())
 
 
 @dataclass(frozen=True, eq=False)
-class NetworkPolicy(BatchPolicy):
+class NetworkPolicy(_Sampling, BatchPolicy):
     """A policy whose action distribution is the output of a multilayer perceptron.
 
     The ``head`` says what the outputs are: "categorical" (logits), "multi_categorical" (logits of
@@ -148,10 +165,6 @@ class NetworkPolicy(BatchPolicy):
         if self.normaliser is not None:
             digest.update(self.normaliser.tobytes())
         return digest.hexdigest()
-
-    def noise(self, rng: np.random.Generator, n: int) -> Float:
-        """Random numbers for ``n`` actions."""
-        return self.action_distribution.noise(rng, n)
 
     def respond(self, observations: Any, noise: NDArray[np.float32] | None) -> NDArray[Any]:
         """Actions for ``observations`` (n, ...) given random numbers; the mode if None."""
@@ -256,22 +269,17 @@ class Stack:
     """
 
     def __init__(self, slots: int, lanes: int, like: NetworkPolicy) -> None:
-        from pivec.policies.kernels import ROWS, WIDTH
-
         if slots < 1 or lanes < 0:
             raise UsageError(f"a stack needs slots, but was asked for {slots} of {lanes} lanes")
         self.architecture, self._rule = like.architecture, like.action_distribution
-        self._activate, sizes = function(like.activation), like.sizes
-        self._shape, self._n_outputs = (slots, lanes, sizes[0]), sizes[-1]
-        self._noise_shape = (slots, lanes, self._rule.noise_size)
-        rows, widths = max(lanes, ROWS), [n + -n % WIDTH for n in sizes[1:]]
-        self._weights = [
-            np.zeros((slots, n_in, width), np.float32)
-            for n_in, width in zip(sizes, widths, strict=False)
-        ]
-        self._biases = [np.zeros((slots, width), np.float32) for width in widths]
-        self._values = [np.zeros((slots, rows, n), np.float32) for n in (sizes[0], *widths)]
-        self._variances = None if like.state_std is None else np.zeros_like(self._weights[-1])
+        sizes = like.sizes
+        self._shape = (slots, lanes, sizes[0])
+        self._layers = Perceptrons(sizes, like.activation, slots=slots)
+        self._values = self._layers.buffers(lanes)
+        # The variances of outputs, given the squares of the last layer's inputs.
+        self._variances = None
+        if like.state_std is not None:
+            self._variances = Perceptrons(sizes[-2:], "identity", slots=slots)
         # One row per slot, and an axis of length one that repeats it over the lanes.
         self._parameters = tuple(
             np.zeros((slots, 1, len(array)), np.float32) for array in self._rule.parameters()
@@ -280,7 +288,7 @@ class Stack:
             np.ones((slots, 1, sizes[0])) for _ in range(3 * (like.normaliser is not None))
         )
         for slot in range(slots):
-            self._fill(slot, like)
+            self.put(slot, like)
 
     def put(self, slot: int, policy: NetworkPolicy) -> None:
         """Let ``policy`` answer in ``slot`` from now on."""
@@ -288,16 +296,13 @@ class Stack:
             raise UsageError(
                 f"a stack of {self.architecture} cannot hold a policy of {policy.architecture}"
             )
-        self._fill(slot, policy)
-
-    def _fill(self, slot: int, policy: NetworkPolicy) -> None:
-        for i, (weight, bias) in enumerate(policy.layers):
-            self._weights[i][slot, :, : len(bias)] = weight
-            self._biases[i][slot, : len(bias)] = bias
+        self._layers.put(slot, policy.layers)
         if self._variances is not None and policy.state_std is not None:
-            self._variances[slot, :, : policy.n_outputs] = np.square(policy.state_std)
-        parameters = policy.action_distribution.parameters()
-        for own, values in zip(self._parameters, parameters, strict=True):
+            none = np.zeros(policy.n_outputs, np.float32)
+            self._variances.put(slot, [(np.square(policy.state_std), none)])
+        for own, values in zip(
+            self._parameters, policy.action_distribution.parameters(), strict=True
+        ):
             own[slot, 0] = values
         if policy.normaliser is not None:
             for doubles, statistics in zip(self._statistics, policy.normaliser.arrays, strict=True):
@@ -309,28 +314,20 @@ class Stack:
         With ``state_std`` s and inputs h of the last layer, they are followed by the standard
         deviations sqrt(sum over i of h_i^2 s_i^2).
         """
-        from pivec.policies.kernels import multiply
-
         if np.shape(observations) != self._shape:
             raise UsageError(
                 f"expected observations of shape {self._shape}, but got {np.shape(observations)}"
             )
         if self._statistics:
             observations = normalise(observations, *self._statistics)
-        lanes, n_outputs = self._shape[1], self._n_outputs
-        self._values[0][:, :lanes] = observations
-        last = len(self._weights) - 1
-        for i, (weights, biases) in enumerate(zip(self._weights, self._biases, strict=True)):
-            out = self._values[i + 1]
-            multiply(self._values[i], weights, biases, out)
-            if i < last:
-                self._activate(out.reshape(-1))
-        outputs = self._values[-1][:, :lanes, :n_outputs]
+        outputs = self._layers.forward(observations, self._values)
         if self._variances is None:
             return outputs.copy()
-        squares, spread = np.square(self._values[-2]), np.empty_like(self._values[-1])
-        multiply(squares, self._variances, np.zeros_like(self._biases[-1]), spread)
-        return np.concatenate([outputs, np.sqrt(spread[:, :lanes, :n_outputs])], axis=-1)
+        # Buffers are padded: only the values of the last hidden layer count.
+        hidden = self._values[-2][:, : self._shape[1], : self._layers.sizes[-2]]
+        buffers = self._variances.buffers(self._shape[1])
+        spread = np.sqrt(self._variances.forward(np.square(hidden), buffers))
+        return np.concatenate([outputs, spread], axis=-1)
 
     def respond(
         self, observations: NDArray[Any], noise: NDArray[np.float32] | None
@@ -339,15 +336,16 @@ class Stack:
 
         ``noise`` has the shape (slots, lanes, noise size); without it, actions are the mode.
         """
-        if noise is not None and np.shape(noise) != self._noise_shape:
+        expected = (*self._shape[:2], self._rule.noise_size)
+        if noise is not None and np.shape(noise) != expected:
             raise UsageError(
-                f"expected random numbers of shape {self._noise_shape}, but got {np.shape(noise)}"
+                f"expected random numbers of shape {expected}, but got {np.shape(noise)}"
             )
         return self._rule.choose(self.outputs(observations), noise, self._parameters)
 
 
 @dataclass(frozen=True, eq=False)
-class MaskedPolicy(BatchPolicy):
+class MaskedPolicy(_Sampling, BatchPolicy):
     """A network whose actions are sampled among those that masks (n, logits) allow.
 
     Examples
@@ -360,18 +358,17 @@ class MaskedPolicy(BatchPolicy):
     network: NetworkPolicy
 
     @property
+    def action_distribution(self) -> ActionDistribution:  # type: ignore[override]
+        return self.network.action_distribution
+
+    @property
     def architecture(self) -> Hashable:
         """Never equal to that of a network without masks."""
         return ("masked", self.network.architecture)
 
     @property
     def fingerprint(self) -> str:
-        """Digest of everything that decides the actions."""
         return f"masked {self.network.fingerprint}"
-
-    def noise(self, rng: np.random.Generator, n: int) -> Float:
-        """Random numbers for ``n`` actions."""
-        return self.network.noise(rng, n)
 
     def respond(
         self,
@@ -380,32 +377,26 @@ class MaskedPolicy(BatchPolicy):
         masks: NDArray[np.bool_] | None = None,
     ) -> NDArray[Any]:
         """Actions for ``observations`` (n, ...) that ``masks`` allow."""
-        rule = self.network.action_distribution
-        return rule.choose(self._outputs(observations, masks), noise, rule.parameters())
+        return self._choose(self._outputs(observations, masks), noise)
 
     def distribution(
         self, observations: Any, masks: NDArray[np.bool_] | None = None
     ) -> Distribution:
         """Probabilities (n, actions)."""
-        return self.network.action_distribution.distribution(self._outputs(observations, masks))
+        return self.action_distribution.distribution(self._outputs(observations, masks))
 
     def bind(
         self, observation_space: gymnasium.Space[Any], action_space: gymnasium.Space[Any]
     ) -> MaskedPolicy:
-        """Check that this policy fits an environment's spaces."""
         return replace(self, network=self.network.bind(observation_space, action_space))
 
     def _outputs(self, observations: Any, masks: NDArray[np.bool_] | None) -> Float:
-        if masks is None:
-            raise UsageError(
-                "this policy needs to know which actions are valid, from action_masks() of its "
-                "environment"
-            )
         outputs = self.network.outputs(observations)
-        if np.shape(masks) != outputs.shape:
+        if masks is None or np.shape(masks) != outputs.shape:
+            given = "there are none" if masks is None else f"they have shape {np.shape(masks)[1:]}"
             raise UsageError(
-                f"action_masks() of the environment must return {outputs.shape[1]} values, one per "
-                f"action, but the masks have shape {np.shape(masks)[1:]}"
+                f"this policy needs masks of {outputs.shape[1]} values, one per action, from "
+                f"action_masks() of its environment, but {given}"
             )
         outputs[~np.asarray(masks, bool)] = MASKED_LOGIT
         return outputs
@@ -416,6 +407,11 @@ class Model(ABC):
 
     The outputs of a row depend on nothing but the row, to the last bit.
     """
+
+    @property
+    def n_latent(self) -> int:
+        """Width of the last hidden layer; 0 if unknown."""
+        return 0
 
     @property
     def n_inputs(self) -> int | None:
@@ -430,11 +426,6 @@ class Model(ABC):
     @abstractmethod
     def outputs(self, observations: Float) -> NDArray[Any]:
         """Outputs (n, k) for observations (n, ...)."""
-
-    @property
-    def n_latent(self) -> int:
-        """Width of the last hidden layer; 0 if unknown."""
-        return 0
 
     def latent(self, observations: Float) -> Float:  # noqa: ARG002
         """Values (n, k) of the last hidden layer, if its width is known."""
@@ -471,14 +462,20 @@ class Features(Model):
 
     def digest(self, *more: Any) -> str:
         """Digest of these features and of whatever follows them."""
-        digest = hashlib.sha256(repr((*self.about, *more)).encode())
-        for weight, bias in self.weights:
-            digest.update(weight.tobytes() + bias.tobytes())
-        return digest.hexdigest()
+        return _digest((*self.about, *more), self.weights)
+
+
+def _digest(about: Any, layers: Iterable[Layer] = (), normaliser: Normaliser | None = None) -> str:
+    digest = hashlib.sha256(repr(about).encode())
+    for weight, bias in layers:
+        digest.update(weight.tobytes() + bias.tobytes())
+    if normaliser is not None:
+        digest.update(normaliser.tobytes())
+    return digest.hexdigest()
 
 
 @dataclass(frozen=True, eq=False)
-class OutputPolicy(BatchPolicy):
+class OutputPolicy(_Sampling, BatchPolicy):
     """A policy that takes its actions from the outputs of a model."""
 
     model: Model
@@ -488,39 +485,36 @@ class OutputPolicy(BatchPolicy):
     one_hot: OneHot = ()
 
     @property
+    def action_distribution(self) -> ActionDistribution:  # type: ignore[override]
+        if self.head is None:
+            raise unbound("this policy", "its actions")
+        return self.head
+
+    @property
     def architecture(self) -> Hashable:
         """Equal for policies with the same kind of actions."""
         head = self.head
-        if head is None:
-            return ("outputs", None)
-        return ("outputs", head.key, head.n_outputs, head.noise_size)
+        return ("outputs", *((head.key, head.n_outputs, head.noise_size) if head else (None,)))
 
     @property
     def fingerprint(self) -> str:
         """Digest of everything that decides the actions."""
-        described = (self.description.name, self.description.options, self.description.discrete)
-        arrays = sorted((key, np.asarray(v).tolist()) for key, v in self.description.arrays.items())
-        digest = hashlib.sha256(repr((self.model.fingerprint, described, arrays)).encode())
-        if self.normaliser is not None:
-            digest.update(self.normaliser.tobytes())
-        return digest.hexdigest()
-
-    def noise(self, rng: np.random.Generator, n: int) -> Float:
-        """Random numbers for ``n`` actions."""
-        return self._head().noise(rng, n)
-
-    def respond(self, observations: Any, noise: NDArray[np.float32] | None) -> NDArray[Any]:
-        """Actions for ``observations`` (n, ...) given random numbers; the mode if None."""
-        return _choose(self._head(), self._outputs(observations), noise)
-
-    def distribution(self, observations: Any) -> Distribution:
-        """Probabilities, or means and deviations; see `NetworkPolicy.distribution`."""
-        return self._head().distribution(self._outputs(observations))
+        spec = self.description
+        arrays = sorted((key, np.asarray(v).tolist()) for key, v in spec.arrays.items())
+        about = self.model.fingerprint, (spec.name, spec.options, spec.discrete), arrays
+        return _digest(about, normaliser=self.normaliser)
 
     @property
     def n_latent(self) -> int:
         """Width of the model's last hidden layer; 0 if unknown."""
         return self.model.n_latent
+
+    def respond(self, observations: Any, noise: NDArray[np.float32] | None) -> NDArray[Any]:
+        return self._choose(self._outputs(observations), noise)
+
+    def distribution(self, observations: Any) -> Distribution:
+        """Probabilities, or means and deviations; see `NetworkPolicy.distribution`."""
+        return self.action_distribution.distribution(self._outputs(observations))
 
     def latent(self, observations: Any) -> Float:
         """Values (n, k) of the model's last hidden layer."""
@@ -541,17 +535,15 @@ class OutputPolicy(BatchPolicy):
         head = self.description.make(sample, action_space).bind(action_space)
         return replace(self, model=model, head=head, one_hot=one_hot)
 
-    def _head(self) -> ActionDistribution:
-        if self.head is None:
-            raise unbound("this policy", "its actions")
-        return self.head
-
     def _outputs(self, observations: Any) -> Float:
         rows = _prepared(observations, self.one_hot, self.normaliser)
-        outputs = np.asarray(self.model.outputs(rows), np.float32)
-        if not np.isfinite(outputs).all():
-            raise UsageError(DIVERGED)
-        return outputs
+        return _finite(np.asarray(self.model.outputs(rows), np.float32))
+
+
+def _finite(outputs: Float) -> Float:
+    if not np.isfinite(outputs).all():
+        raise UsageError("a policy gave NaN or infinite outputs: its training diverged")
+    return outputs
 
 
 def _one_hot(space: gymnasium.Space[Any], n_inputs: int | None) -> OneHot:
@@ -583,15 +575,6 @@ def _prepared(observations: Any, one_hot: OneHot, normaliser: Normaliser | None)
     return rows
 
 
-def _choose(head: ActionDistribution, outputs: Float, noise: Any) -> NDArray[Any]:
-    """Actions for outputs (n, k), given random numbers of the right shape or None."""
-    if noise is not None:
-        noise, expected = np.asarray(noise, np.float32), (len(outputs), head.noise_size)
-        if noise.shape != expected:
-            raise UsageError(f"expected random numbers of shape {expected}, but got {noise.shape}")
-    return head.choose(outputs, noise, head.parameters())
-
-
 def row_by_row(call: Callable[[Float], NDArray[Any]], rows: Float, batch: int = 1) -> NDArray[Any]:
     """Call a foreign function for each row alone, so that no row depends on others.
 
@@ -606,7 +589,7 @@ def row_by_row(call: Callable[[Float], NDArray[Any]], rows: Float, batch: int = 
 
 
 @dataclass(frozen=True, eq=False)
-class RecurrentNetwork(RecurrentPolicy):
+class RecurrentNetwork(_Sampling, RecurrentPolicy):
     """A policy whose network has an LSTM in it (Hochreiter and Schmidhuber 1997).
 
     The memory holds hidden state and cell state of each layer in turn; episodes begin with zeros.
@@ -669,17 +652,12 @@ class RecurrentNetwork(RecurrentPolicy):
     def fingerprint(self) -> str:
         """Digest of everything that decides the actions."""
         before = self.features.fingerprint if self.features is not None else ""
-        about = (len(self.cells), self.rest.fingerprint, before)
-        digest = hashlib.sha256(repr(about).encode())
-        for weight, bias in self.cells:
-            digest.update(weight.tobytes() + bias.tobytes())
-        if self.normaliser is not None:
-            digest.update(self.normaliser.tobytes())
-        return digest.hexdigest()
+        about = len(self.cells), self.rest.fingerprint, before
+        return _digest(about, self.cells, self.normaliser)
 
-    def noise(self, rng: np.random.Generator, n: int) -> Float:
-        """Random numbers for ``n`` actions."""
-        return self.rest.noise(rng, n)
+    @property
+    def action_distribution(self) -> ActionDistribution:  # type: ignore[override]
+        return self.rest.action_distribution
 
     def initial_memory(self, n: int) -> Float:
         """Zeros of shape (n, 2 * layers * size of the LSTM)."""
@@ -688,13 +666,12 @@ class RecurrentNetwork(RecurrentPolicy):
     def respond(
         self, observations: Any, noise: NDArray[np.float32] | None, memory: NDArray[np.float32]
     ) -> tuple[NDArray[Any], NDArray[np.float32]]:
-        """Actions for ``observations`` (n, ...), and the next memory (n, m)."""
         outputs, memory = self.outputs(observations, memory)
-        return _choose(self.rest.action_distribution, outputs, noise), memory
+        return self._choose(outputs, noise), memory
 
     def distribution(self, observations: Any, memory: NDArray[np.float32]) -> Distribution:
         """Probabilities, or means and deviations; see `NetworkPolicy.distribution`."""
-        return self.rest.action_distribution.distribution(self.outputs(observations, memory)[0])
+        return self.action_distribution.distribution(self.outputs(observations, memory)[0])
 
     def outputs(
         self, observations: Any, memory: NDArray[np.float32]
@@ -710,21 +687,17 @@ class RecurrentNetwork(RecurrentPolicy):
                 f"{expected[1]}, but got {x.shape} and {before.shape}"
             )
         states, after = np.split(before, 2 * len(self.cells), axis=1), []
-        for layer, hidden, cell in zip(self._padded, states[::2], states[1::2], strict=True):
-            sums = affine(np.concatenate([x, hidden], axis=1), layer, "identity")
-            i, f, g, o = np.split(sums[:, : 4 * self.rest.n_inputs], 4, axis=1)
+        for gates, hidden, cell in zip(self._gates, states[::2], states[1::2], strict=True):
+            i, f, g, o = np.split(gates(np.concatenate([x, hidden], axis=1)), 4, axis=1)
             kept = evaluate("sigmoid", f) * cell
             state = kept + evaluate("sigmoid", i) * evaluate("tanh", g)
             x = evaluate("sigmoid", o) * evaluate("tanh", state)
             after += [x, state]
-        outputs = self.rest.outputs(x)
-        if not np.isfinite(outputs).all():
-            raise UsageError(DIVERGED)
-        return outputs, np.concatenate(after, axis=1)
+        return _finite(self.rest.outputs(x)), np.concatenate(after, axis=1)
 
     @cached_property
-    def _padded(self) -> tuple[Layer, ...]:
-        return tuple(map(padded, self.cells))
+    def _gates(self) -> list[Perceptrons]:
+        return [Perceptrons.of([cell], "identity", "identity") for cell in self.cells]
 
     def bind(
         self, observation_space: gymnasium.Space[Any], action_space: gymnasium.Space[Any]

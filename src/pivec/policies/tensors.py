@@ -5,14 +5,13 @@ plain values: numbers, text, bytes, lists, dictionaries. Imported names stay nam
 `Interpreter` decides which of them may be called and what that gives, and everything else is
 rejected by name. `read_objects` reads Python objects as `Object` (class name and attributes) and
 NumPy arrays. `read_torch` reads what ``torch.save`` wrote: a zip archive with a pickle of the
-structure and the raw numbers. The last functions find layers among named tensors.
+structure and the raw numbers.
 """
 
 from __future__ import annotations
 
 import math
 import pickletools
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,10 +21,7 @@ from numpy.typing import NDArray
 
 from pivec.errors import BadPolicyFile
 from pivec.files import BoundedZip, Budget
-from pivec.policies.distributions import frozen
-from pivec.policies.forward import Layer
-
-Tensors = dict[str, NDArray[Any]]
+from pivec.policies.forward import Tensors
 
 MAX_OPCODES = 1_000_000
 MAX_DIMENSIONS = 8
@@ -33,7 +29,6 @@ MAX_SIZE = 1 << 30
 MAX_OBJECTS = 1 << 28  # bytes of the objects of a file
 ENTRY = 128  # bytes of an entry of a dictionary, with its share of free space
 OPTIMISERS = ("_optimizers",)  # kept among the weights by Tianshou 2
-LSTM_PARTS = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
 # Kinds of storage, and the type of their numbers (bfloat16 is the upper half of float32).
 STORAGES = {
     "FloatStorage": "f4",
@@ -461,62 +456,3 @@ class _TorchInterpreter(Interpreter):
             widened = np.ascontiguousarray(values).astype(np.uint32) << np.uint32(16)
             return widened.view(np.float32)
         return np.array(values, dtype=dtype.newbyteorder("="), order="C")
-
-
-def linear(tensors: Tensors, prefix: str) -> Layer:
-    """A linear layer of torch, its weights transposed to (in, out)."""
-    weight, bias = tensors.get(f"{prefix}.weight"), tensors.get(f"{prefix}.bias")
-    if weight is None or bias is None or weight.ndim != 2 or bias.ndim != 1:
-        raise BadPolicyFile(f"its {prefix} is not a linear layer with a bias")
-    return frozen(weight.T), frozen(bias)
-
-
-def side_by_side(tensors: Tensors, means: str, deviations: str) -> Layer:
-    """Two layers of equal size as one with concatenated outputs."""
-    first, second = linear(tensors, means), linear(tensors, deviations)
-    if first[0].shape != second[0].shape:
-        raise BadPolicyFile("its means and deviations have different sizes")
-    return np.concatenate([first[0], second[0]], axis=1), np.concatenate([first[1], second[1]])
-
-
-def sequence(tensors: Tensors, prefix: str) -> list[Layer]:
-    """Layers of a Sequential: linear at 0, 2, 4, ..., activations between."""
-    numbers = set()
-    for key, tensor in tensors.items():
-        if key.startswith(prefix + "."):
-            number, _, part = key[len(prefix) + 1 :].partition(".")
-            if tensor.ndim > 2:
-                raise BadPolicyFile(
-                    "it has convolutions, which are not supported here: export it to ONNX"
-                )
-            if not re.fullmatch(r"\d{1,4}", number) or part not in ("weight", "bias"):
-                raise BadPolicyFile(f"its {key} does not belong to a plain MLP")
-            numbers.add(int(number))
-    if sorted(numbers) != list(range(0, 2 * len(numbers), 2)):
-        raise BadPolicyFile(
-            f"its {prefix} does not consist of linear layers with activations between them"
-        )
-    return [linear(tensors, f"{prefix}.{number}") for number in sorted(numbers)]
-
-
-def lstm(tensors: Tensors, prefix: str) -> tuple[Layer, ...]:
-    """Layers of torch's LSTM of this name, for `RecurrentNetwork`."""
-    names = {key.removeprefix(f"{prefix}.") for key in tensors if key.startswith(f"{prefix}.")}
-    cells = []
-    for i in range(len(names) // len(LSTM_PARTS)):
-        inputs, hidden, *biases = (tensors.get(f"{prefix}.{part}_l{i}") for part in LSTM_PARTS)
-        first, second = biases
-        if inputs is None or hidden is None or first is None or second is None:
-            break
-        if inputs.ndim != 2 or hidden.ndim != 2 or inputs.shape[0] != hidden.shape[0]:
-            break
-        if first.shape != second.shape or first.ndim != 1:
-            break
-        # Inputs and hidden state are multiplied together.
-        weight = np.concatenate([inputs, hidden], axis=1, dtype=np.float32).T
-        cells.append((weight, first.astype(np.float32) + second.astype(np.float32)))
-    if not cells or len(cells) * len(LSTM_PARTS) != len(names):
-        raise BadPolicyFile(
-            f"its {prefix} is not a plain LSTM with biases ({', '.join(sorted(names))[:200]})"
-        )
-    return tuple(cells)

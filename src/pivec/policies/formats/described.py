@@ -1,32 +1,49 @@
-"""Networks and outputs described by a small JSON object, wherever their tensors come from.
+"""Named arrays as policies: what all readers share, and ``.npy``, ``.npz`` and ``.safetensors``.
 
-Many files hold weights only. A description next to them (``<name>.json`` or ``policies.json``)
-states the activation, the head (see `pivec.policies.distributions`) and its settings, a
-normaliser, and the layers where their names do not tell.
+Every reader turns a file into named arrays and a description of the network among them: which
+arrays are layers, the activation, the head (see `pivec.policies.distributions`), its settings and a
+normaliser. What a library does not save, users state in a JSON file next to the weights
+(``<name>.json`` or ``policies.json``) with the same keys. `make_network` does the rest.
 """
 
 from __future__ import annotations
 
+import io
+import json
 import math
+import os
+import re
+import warnings
 from collections.abc import Mapping
-from dataclasses import fields
-from typing import Any
+from dataclasses import asdict, fields
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pivec.errors import UsageError
-from pivec.policies.distributions import DistributionSpec, Options
-from pivec.policies.formats import CheckpointFiles
-from pivec.policies.forward import Layer, Normaliser
+from pivec.errors import BadPolicyFile, UsageError
+from pivec.files import BoundedZip, Budget, atomic_write
+from pivec.policies.distributions import DistributionSpec, Options, frozen
+from pivec.policies.formats import CheckpointFiles, about, reader
+from pivec.policies.forward import Layer, Normaliser, Tensors
 from pivec.policies.networks import Model, NetworkPolicy, OutputPolicy
-from pivec.policies.tensors import Tensors
 
 ARRAYS = ("log_std", "low", "high")
 OPTIONS = tuple(option.name for option in fields(Options))
 COMMON = frozenset({"head", *ARRAYS, *OPTIONS, "normaliser", "info"})
-MAX_LAYERS = 1000
-ORDERS = ("out-in", "in-out")
+VECTOR = frozenset({"sizes", "vector", "weights", "biases", "sequence", "activation"})
+MAX_LAYERS, MAX_WIDTH = 1000, 1 << 20
+ORDERS, SEQUENCES = ("out-in", "in-out"), ("weights-biases", "biases-weights")
+LSTM_PARTS = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+MAX_HEADER = 1 << 16  # of .npy files: NumPy itself refuses to parse longer ones
+HEADERS = {
+    (1, 0): np.lib.format.read_array_header_1_0,
+    (2, 0): np.lib.format.read_array_header_2_0,
+}
+FORMAT, ENCODER, VERSION = "pivec-policy", "pivec-encoder", "1"
+SAVED_ARRAYS, SAVED_STATISTICS = (*ARRAYS, "state_std"), ("mean", "scale", "limit")
 # Statistics that libraries keep among the tensors: library, names of mean and variance, epsilon,
 # whether that is added to the standard deviation instead of the variance, and the clipping limit.
 STATISTICS = {
@@ -44,39 +61,45 @@ STATISTICS = {
 def described_network(
     description: Mapping[str, Any], tensors: Tensors, files: CheckpointFiles
 ) -> tuple[NetworkPolicy, dict[str, Any]]:
-    """Make the network that a description finds among named tensors, and its ``info``.
-
-    The description has ``layers``, a list of prefixes ("actor.0", for actor.0.weight and
-    actor.0.bias) or of pairs of names (weight, bias or null); ``weights``, "out-in" as in torch
-    (the default) or "in-out"; ``activation``; and the keys of `read_head` and `read_info`.
-    """
+    """Make the network that a user's description finds among named tensors, and its ``info``."""
     check_keys(description, COMMON | {"layers", "weights", "activation"})
-    order = choice(description, "weights", ORDERS, "out-in")
-    listed = description.get("layers")
-    if not isinstance(listed, list) or not 0 < len(listed) <= MAX_LAYERS:
-        raise UsageError("layers must be a list of the names of the layers' tensors")
-    layers = tuple(_layer(entry, tensors, order) for entry in listed)
-    return make_network(description, layers, tensors, files)
+    policy = make_network(description, tensors, files)
+    return policy, read_info(description, policy.normaliser)
 
 
 def make_network(
-    description: Mapping[str, Any],
-    layers: tuple[Layer, ...],
-    tensors: Tensors,
-    files: CheckpointFiles,
-) -> tuple[NetworkPolicy, dict[str, Any]]:
-    """Make a network of layers and a description of everything else."""
+    description: Mapping[str, Any], tensors: Tensors, files: CheckpointFiles
+) -> NetworkPolicy:
+    """Make the network that a description finds among named tensors.
+
+    Its ``layers`` are a list of prefixes ("actor.0", for actor.0.weight and actor.0.bias, or
+    "actor" for a Sequential of torch) or of pairs of names (weight, bias or null); ``weights`` is
+    "out-in" as in torch (the default) or "in-out". Readers may also list arrays, and add
+    ``parallel``, the prefix of a layer of deviations next to the last one, ``std`` instead of
+    ``log_std``, and ``state_std``. For all other keys see `read_head` and `read_statistics`.
+    """
+    order, listed = choice(description, "weights", ORDERS, "out-in"), description.get("layers")
+    if not isinstance(listed, list) or not 0 < len(listed) <= MAX_LAYERS:
+        raise UsageError("layers must be a list of the names of the layers' tensors")
+    parts = [_layers(entry, tensors, order) for entry in listed]
+    if name := description.get("parallel"):
+        parts[-1] = [_side_by_side(parts[-1], _layers(name, tensors, order))]
+    layers = tuple(layer for part in parts for layer in part)
     head = read_head(description, tensors)
     if not head.name:
         raise UsageError("head is missing: expected what the outputs mean, as 'categorical'")
     activation = description.get("activation", "identity" if len(layers) == 1 else None)
     if not isinstance(activation, str):
         raise UsageError("activation is missing: expected its name, as 'tanh'")
-    normaliser = read_statistics(description, tensors, files)
-    policy = NetworkPolicy(
-        layers, activation, head.name, options=head.options, normaliser=normaliser, **head.arrays
+    return NetworkPolicy(
+        layers,
+        activation,
+        head.name,
+        options=head.options,
+        state_std=description.get("state_std"),
+        normaliser=read_statistics(description, tensors, files),
+        **head.arrays,
     )
-    return policy, read_info(description, policy)
 
 
 def described_outputs(
@@ -116,6 +139,11 @@ def read_head(
         raise UsageError(f"head must be a name, but is {str(head)[:60]}")
     given = {key: description[key] for key in ARRAYS if description.get(key) is not None}
     arrays = {key: _named_or_numbers(value, key, tensors) for key, value in given.items()}
+    if head == "gaussian" and "log_std" not in arrays and (name := description.get("std")):
+        std = _named_or_numbers(name, "std", tensors)
+        if not (std > 0).all():
+            raise BadPolicyFile(f"its {name} holds deviations that are not above 0")
+        arrays["log_std"] = np.log(std)
     options = read_options({key: description[key] for key in OPTIONS if key in description})
     return DistributionSpec(head, options, arrays, discrete)
 
@@ -128,7 +156,7 @@ def read_options(values: Any) -> Options:
     result: dict[str, Any] = {}
     for key, value in values.items():
         match key, value:
-            case ("choices" | "shape", list()) if all(
+            case ("choices" | "shape", list() | tuple()) if all(
                 type(n) is int and 0 < n < 1 << 20 for n in value
             ):
                 result[key] = tuple(value)
@@ -151,22 +179,17 @@ def read_statistics(
     ``mean`` and ``var`` are lists of numbers or names of tensors. Unless the description has a
     ``normaliser``, statistics that a library keeps among ``tensors`` are used.
     """
-    if "normaliser" not in description:
-        return _library_statistics(tensors, files)
-    value = description["normaliser"]
-    if value is None:
-        return None
-    if not isinstance(value, dict):
-        raise UsageError("normaliser must be an object with mean and var")
-    check_keys(value, {"mean", "var", "epsilon", "clip"}, "normaliser")
-    mean, variance = (_named_or_numbers(value.get(key), key, tensors) for key in ("mean", "var"))
-    (epsilon,) = _numbers([value.get("epsilon", 1e-8)], "epsilon")
-    (clip,) = _numbers([value.get("clip", math.inf)], "clip")
-    return Normaliser.of_variance(mean, variance, epsilon, clip)
-
-
-def _library_statistics(tensors: Tensors, files: CheckpointFiles) -> Normaliser | None:
-    """Statistics under the names that libraries use, with the library's epsilon and limit."""
+    value = description.get("normaliser")
+    if isinstance(value, Normaliser) or (value is None and "normaliser" in description):
+        return value
+    if value is not None:
+        if not isinstance(value, dict):
+            raise UsageError("normaliser must be an object with mean and var")
+        check_keys(value, {"mean", "var", "epsilon", "clip"}, "normaliser")
+        mean, var = (_named_or_numbers(value.get(key), key, tensors) for key in ("mean", "var"))
+        (epsilon,) = _numbers([value.get("epsilon", 1e-8)], "epsilon")
+        (clip,) = _numbers([value.get("clip", math.inf)], "clip")
+        return Normaliser.of_variance(mean, var, float(epsilon), float(clip))
     for folder, (library, first, second, epsilon, outside, limit) in STATISTICS.items():
         names = (f"{folder}.{first}", f"{folder}.{second}")
         if not all(name in tensors for name in names):
@@ -186,7 +209,7 @@ def _library_statistics(tensors: Tensors, files: CheckpointFiles) -> Normaliser 
 
 
 def read_info(
-    description: Mapping[str, Any], policy: NetworkPolicy | None = None
+    description: Mapping[str, Any], normaliser: Normaliser | None = None
 ) -> dict[str, Any]:
     """Read ``info``, free values about the policy; ``normaliser`` in it names the statistics."""
     info = description.get("info", {})
@@ -194,9 +217,27 @@ def read_info(
         raise UsageError("info in its description must be a JSON object")
     if description.get("normaliser") is not None:
         return {**info, "normaliser": "its description"}
-    if policy is not None and policy.normaliser is not None:
+    if normaliser is not None:
         return {**info, "normaliser": "statistics in the file"}
     return dict(info)
+
+
+def choice(description: Mapping[str, Any], key: str, known: tuple[str, ...], default: str) -> str:
+    """Read a setting that is one of a few words."""
+    value = description.get(key, default)
+    if value not in known:
+        raise UsageError(f"{key} must be {' or '.join(known)}, but is {str(value)[:60]!r}")
+    return str(value)
+
+
+def check_keys(
+    description: Mapping[str, Any], known: frozenset[str] | set[str], what: str = "a description"
+) -> None:
+    """Reject unknown keys, which are usually misspelt."""
+    if odd := sorted(set(description) - known):
+        raise UsageError(
+            f"{what} has no key {odd[0][:60]!r}: expected one of {', '.join(sorted(known))}"
+        )
 
 
 def _tensor(name: str, what: str, tensors: Tensors) -> NDArray[Any]:
@@ -224,27 +265,14 @@ def _numbers(value: Any, what: str) -> NDArray[np.float64]:
     return array
 
 
-def choice(description: Mapping[str, Any], key: str, known: tuple[str, ...], default: str) -> str:
-    """Read a setting that is one of a few words."""
-    value = description.get(key, default)
-    if value not in known:
-        raise UsageError(f"{key} must be {' or '.join(known)}, but is {str(value)[:60]!r}")
-    return str(value)
-
-
-def check_keys(
-    description: Mapping[str, Any], known: frozenset[str] | set[str], what: str = "a description"
-) -> None:
-    """Reject unknown keys, which are usually misspelt."""
-    if odd := sorted(set(description) - known):
-        raise UsageError(
-            f"{what} has no key {odd[0][:60]!r}: expected one of {', '.join(sorted(known))}"
-        )
-
-
-def _layer(entry: Any, tensors: Tensors, order: str) -> Layer:
+def _layers(entry: Any, tensors: Tensors, order: str) -> list[Layer]:
+    """The layer of an entry of ``layers``, or those of a Sequential of this name."""
     bias_name: str | None
     match entry:
+        case str() if f"{entry}.weight" not in tensors and f"{entry}.0.weight" in tensors:
+            return sequence(tensors, entry)
+        case (np.ndarray(), np.ndarray()):  # a reader made it
+            return [entry]
         case str():
             weight_name, bias_name = f"{entry}.weight", f"{entry}.bias"
         case [str(weight_name), (str() | None) as bias_name]:
@@ -256,5 +284,306 @@ def _layer(entry: Any, tensors: Tensors, order: str) -> Layer:
         raise UsageError(f"{weight_name[:80]!r} is not a matrix: its shape is {weight.shape}")
     weight = weight.T if order == "out-in" else weight
     if bias_name is None:
-        return weight, np.zeros(weight.shape[1], np.float32)
-    return weight, _tensor(bias_name, "a bias", tensors)
+        return [(weight, np.zeros(weight.shape[1], np.float32))]
+    return [(weight, _tensor(bias_name, "a bias", tensors))]
+
+
+def _side_by_side(means: list[Layer], deviations: list[Layer]) -> Layer:
+    """Two layers of equal size as one with concatenated outputs."""
+    if len(means) > 1 or len(deviations) > 1:
+        raise BadPolicyFile("its deviations have hidden layers of their own: not supported")
+    pairs = [(frozen(weight), frozen(bias)) for weight, bias in (*means, *deviations)]
+    weights, biases = zip(*pairs, strict=True)
+    if weights[0].shape != weights[1].shape:
+        raise BadPolicyFile("its means and deviations have different sizes")
+    return np.concatenate(weights, axis=1), np.concatenate(biases)
+
+
+def linear(tensors: Tensors, prefix: str) -> Layer:
+    """A linear layer of torch, its weights transposed to (in, out)."""
+    weight, bias = tensors.get(f"{prefix}.weight"), tensors.get(f"{prefix}.bias")
+    if weight is None or bias is None or weight.ndim != 2 or bias.ndim != 1:
+        raise BadPolicyFile(f"its {prefix} is not a linear layer with a bias")
+    return frozen(weight.T), frozen(bias)
+
+
+def sequence(tensors: Tensors, prefix: str) -> list[Layer]:
+    """Layers of a Sequential: linear at 0, 2, 4, ..., activations between; maybe none."""
+    numbers = set()
+    for key, tensor in tensors.items():
+        if key.startswith(prefix + "."):
+            number, _, part = key[len(prefix) + 1 :].partition(".")
+            if tensor.ndim > 2:
+                raise BadPolicyFile(
+                    "it has convolutions, which are not supported here: export it to ONNX"
+                )
+            if not re.fullmatch(r"\d{1,4}", number) or part not in ("weight", "bias"):
+                raise BadPolicyFile(f"its {key} does not belong to a plain MLP")
+            numbers.add(int(number))
+    if sorted(numbers) != list(range(0, 2 * len(numbers), 2)):
+        raise BadPolicyFile(
+            f"its {prefix} does not consist of linear layers with activations between them"
+        )
+    return [linear(tensors, f"{prefix}.{number}") for number in sorted(numbers)]
+
+
+def lstm(tensors: Tensors, prefix: str) -> tuple[Layer, ...]:
+    """Layers of torch's LSTM of this name, for `RecurrentNetwork`."""
+    names = {key.removeprefix(f"{prefix}.") for key in tensors if key.startswith(f"{prefix}.")}
+    n_layers = len(names) // len(LSTM_PARTS)
+    plain = names == {f"{part}_l{i}" for part in LSTM_PARTS for i in range(n_layers)}
+    cells = []
+    for i in range(n_layers if plain else 0):
+        inputs, hidden, first, second = (tensors[f"{prefix}.{part}_l{i}"] for part in LSTM_PARTS)
+        if (
+            inputs.ndim == hidden.ndim == 2
+            and first.ndim == second.ndim == 1
+            and (len(inputs) == len(hidden) == len(first) == len(second))
+        ):
+            # Inputs and hidden state are multiplied together.
+            weight = np.concatenate([inputs, hidden], axis=1, dtype=np.float32).T
+            cells.append((weight, first.astype(np.float32) + second.astype(np.float32)))
+    if not cells or len(cells) < n_layers:
+        raise BadPolicyFile(
+            f"its {prefix} is not a plain LSTM with biases ({', '.join(sorted(names))[:200]})"
+        )
+    return tuple(cells)
+
+
+@reader
+def read_npy(data: bytes, files: CheckpointFiles) -> tuple[NetworkPolicy, dict[str, Any]]:
+    """Read a parameter vector in a ``.npy`` file with a description next to it."""
+    return _read_arrays({"vector": parse_npy(data)}, files)
+
+
+@reader
+def read_npz(data: bytes, files: CheckpointFiles) -> tuple[NetworkPolicy, dict[str, Any]]:
+    """Read a parameter vector, or named weights, in a ``.npz`` with a description next to it."""
+    return _read_arrays(unpack_npz(data, Budget(len(data), "it")), files)
+
+
+def _read_arrays(arrays: Tensors, files: CheckpointFiles) -> tuple[NetworkPolicy, dict[str, Any]]:
+    description = files.description()
+    if description is None:
+        raise BadPolicyFile(
+            "it holds arrays, which are not a policy without a .json of the same name (or "
+            "policies.json) next to it that states the layers; to read recorded states, use `pivec "
+            "import`, or VisitedStates.from_arrays in Python"
+        )
+    if "sizes" not in description:
+        return described_network(description, arrays, files)
+    check_keys(description, COMMON | VECTOR)
+    sizes, biases = description["sizes"], description.get("biases", True)
+    if (
+        not isinstance(sizes, list)
+        or len(sizes) < 2
+        or not all(type(n) is int and 0 < n < MAX_WIDTH for n in sizes)
+    ):
+        raise UsageError(
+            "sizes must be the widths of the layers including the input, as [4, 16, 2]"
+        )
+    if not isinstance(biases, bool):
+        raise UsageError("biases must be true or false")
+    key = description.get("vector")
+    if key is None and len(arrays) == 1:
+        key = next(iter(arrays))
+    if not isinstance(key, str) or key not in arrays:
+        names = ", ".join(list(arrays)[:8])
+        raise UsageError(f"vector must be the name of an array: one of {names[:200]}")
+    if arrays[key].ndim != 1:
+        raise UsageError(
+            f"expected one parameter vector, but {key[:60]!r} has shape {arrays[key].shape}: save "
+            "one member of a population per file"
+        )
+    layers = split_vector(
+        arrays[key],
+        sizes,
+        biases=biases,
+        order=choice(description, "weights", ORDERS, "in-out"),
+        sequence=choice(description, "sequence", SEQUENCES, "weights-biases"),
+    )
+    policy = make_network({**description, "layers": list(layers)}, arrays, files)
+    return policy, read_info(description, policy.normaliser)
+
+
+def split_vector(
+    vector: NDArray[Any],
+    sizes: list[int],
+    *,
+    biases: bool = True,
+    order: str = "in-out",
+    sequence: str = "weights-biases",
+) -> tuple[Layer, ...]:
+    """Split a parameter vector into layers, one after another.
+
+    ``sizes`` are the widths of the layers including the input; without ``biases`` these are 0.
+    ``order`` is "in-out" if a row of weights belongs to one input, "out-in" if to one output;
+    ``sequence`` says what comes first in each layer.
+    """
+    pairs = list(pairwise(sizes))
+    parts = [part for part in sequence.split("-") if biases or part == "weights"]
+    lengths = [
+        n_out if part == "biases" else n_in * n_out for n_in, n_out in pairs for part in parts
+    ]
+    if vector.shape != (sum(lengths),):
+        raise UsageError(
+            f"a network of sizes {sizes[:20]} has {sum(lengths)} parameters, but the vector holds "
+            f"{vector.size}"
+        )
+    pieces = iter(np.split(vector, np.cumsum(lengths)[:-1]))
+    layers: list[Layer] = []
+    for n_in, n_out in pairs:
+        own = {"biases": np.zeros(n_out), **{part: next(pieces) for part in parts}}
+        if order == "out-in":
+            layers.append((own["weights"].reshape(n_out, n_in).T, own["biases"]))
+        else:
+            layers.append((own["weights"].reshape(n_in, n_out), own["biases"]))
+    return tuple(layers)
+
+
+def unpack_npz(
+    source: bytes | BinaryIO, budget: Budget, kinds: str = "biuf", only: str = ""
+) -> Tensors:
+    """Read the arrays of a ``.npz`` file by name, or ``only`` one."""
+    archive, arrays = BoundedZip(source, budget), {}
+    for member in archive.members:
+        if member == f"{only}.npy" if only else member.endswith(".npy"):
+            with about(f"{member} in it"):
+                arrays[member.removesuffix(".npy")] = parse_npy(archive.read(member), kinds)
+    return arrays
+
+
+def parse_npy(data: bytes | bytearray, kinds: str = "biuf") -> NDArray[Any]:
+    """Read the numbers of a ``.npy`` file; its header cannot claim more than there is.
+
+    ``kinds`` are the accepted kinds of dtypes, as NumPy abbreviates them.
+    """
+    stream = io.BytesIO(data[:MAX_HEADER])
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # headers of Python 2 are read as well
+            shape, fortran, dtype = HEADERS[np.lib.format.read_magic(stream)](stream)
+    except Exception as error:  # the header is parsed as Python, which raises anything
+        raise BadPolicyFile(f"it is not a NumPy array, or damaged ({error})") from error
+    if dtype.kind not in kinds or not dtype.itemsize:
+        raise BadPolicyFile(f"it holds values of type {str(dtype)[:60]}, not numbers")
+    count, start = math.prod(shape), stream.tell()
+    if count * dtype.itemsize != len(data) - start:
+        raise BadPolicyFile(f"it is truncated: an array of shape {str(shape)[:80]}")
+    flat = np.frombuffer(data, dtype, count, start) if count else np.zeros(0, dtype)
+    flat = flat.astype(dtype.newbyteorder("="), copy=False)
+    try:
+        return flat.reshape(shape, order="F" if fortran else "C")
+    except (TypeError, ValueError) as error:  # negative, or empty and huge along the other axes
+        raise BadPolicyFile("its shape is invalid") from error
+
+
+def save_policy(
+    policy: NetworkPolicy, path: str | os.PathLike[str], info: Mapping[str, Any] | None = None
+) -> None:
+    """Write a network to ``path``, which should end in ``.safetensors``, atomically.
+
+    ``info`` is free metadata that JSON can hold; its ``step`` is the training step.
+
+    Examples
+    --------
+    >>> import numpy as np, tempfile, pathlib
+    >>> from pivec.policies import read_policy
+    >>> policy = NetworkPolicy(((np.eye(2), np.zeros(2)),), "tanh", "categorical")
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "step_5.safetensors"
+    >>> save_policy(policy, path, {"step": 5})
+    >>> again, info = read_policy(path.read_bytes(), str(path))
+    >>> info, again.fingerprint == policy.fingerprint
+    ({'step': 5}, True)
+    """
+    content = policy_bytes(policy, info)
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with atomic_write(path) as file:
+        file.write(content)
+
+
+def policy_bytes(policy: NetworkPolicy, info: Mapping[str, Any] | None = None) -> bytes:
+    """Content of the file that `save_policy` writes."""
+    if not isinstance(policy, NetworkPolicy):
+        raise UsageError(f"only networks can be saved, not {type(policy).__name__}")
+    tensors: Tensors = {}
+    for i, (weight, bias) in enumerate(policy.layers):
+        tensors[f"{i}.weight"], tensors[f"{i}.bias"] = weight, bias
+    arrays = {name: getattr(policy, name) for name in SAVED_ARRAYS}
+    arrays |= {f"normaliser.{k}": getattr(policy.normaliser, k, None) for k in SAVED_STATISTICS}
+    tensors |= {name: array for name, array in arrays.items() if array is not None}
+    defaults = asdict(Options())
+    network = {
+        "layers": len(policy.layers),
+        "activation": policy.activation,
+        "head": policy.head,
+        "options": {k: v for k, v in asdict(policy.options).items() if v != defaults[k]},
+    }
+    try:
+        text = json.dumps(dict(info or {}))
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"info must be serializable as JSON: {error}") from error
+    metadata = {"format": FORMAT, "version": VERSION, "network": json.dumps(network), "info": text}
+    return tensor_bytes(tensors, metadata)
+
+
+def tensor_bytes(tensors: Tensors, metadata: dict[str, str]) -> bytes:
+    """Content of a safetensors file; equal tensors and metadata give equal files."""
+    import safetensors.numpy
+
+    content = safetensors.numpy.save(tensors, metadata)
+    # The library writes the metadata in any order.
+    end = 8 + int.from_bytes(content[:8], "little")
+    header = json.loads(content[8:end])
+    header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
+    ordered = json.dumps(header, separators=(",", ":")).encode()
+    ordered += b" " * (-len(ordered) % 8)
+    return len(ordered).to_bytes(8, "little") + ordered + bytes(content[end:])
+
+
+def read_safetensors(data: bytes) -> tuple[Tensors, dict[str, Any]]:
+    """Read the tensors and the free metadata of a safetensors file."""
+    import safetensors.numpy
+
+    try:
+        tensors = safetensors.numpy.load(data)
+        length = int.from_bytes(data[:8], "little")
+        metadata = json.loads(data[8 : 8 + length]).get("__metadata__") or {}
+    except Exception as error:  # safetensors has its own errors besides KeyError and others
+        raise BadPolicyFile(f"it is not a safetensors file, or damaged ({error})") from error
+    return tensors, metadata
+
+
+@reader
+def read_policy(data: bytes, files: CheckpointFiles) -> tuple[NetworkPolicy, dict[str, Any]]:
+    """Read a ``.safetensors`` file and its ``info``: of `save_policy`, or with a description."""
+    tensors, metadata = read_safetensors(data)
+    description = files.description()
+    if description is not None and metadata.get("format") != FORMAT:
+        return described_network(description, tensors, files)
+    if metadata.get("format") == ENCODER:
+        raise BadPolicyFile("it is an image encoder, not a policy: use it with --features")
+    if metadata.get("format") != FORMAT:
+        raise BadPolicyFile(
+            "it is a safetensors file without a description of its network: expected one saved by "
+            "pivec, or a .json file of the same name next to it that states the layers"
+        )
+    if metadata.get("version") != VERSION:
+        raise BadPolicyFile(
+            f"it has version {metadata.get('version')!r} and this pivec reads {VERSION}: install "
+            "a newer pivec"
+        )
+    network, info = json.loads(metadata["network"]), json.loads(metadata["info"])
+    if not isinstance(info, dict):
+        raise BadPolicyFile("it is damaged: its info is not a JSON object")
+    normalised = [f"normaliser.{key}" for key in SAVED_STATISTICS if "normaliser.mean" in tensors]
+    policy = NetworkPolicy(
+        tuple((tensors[f"{i}.weight"], tensors[f"{i}.bias"]) for i in range(network["layers"])),
+        str(network["activation"]),
+        str(network["head"]),
+        options=read_options(network.get("options", {})),
+        normaliser=Normaliser(*(tensors[key] for key in normalised)) if normalised else None,
+        **{key: tensors[key] for key in SAVED_ARRAYS if key in tensors},
+    )
+    return policy, info

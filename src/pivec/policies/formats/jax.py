@@ -20,18 +20,17 @@ from numpy.typing import NDArray
 
 from pivec.errors import BadPolicyFile, UsageError
 from pivec.files import Budget
-from pivec.policies.distributions import Options
 from pivec.policies.formats import CheckpointFiles, about, read_json, reader
 from pivec.policies.formats.described import (
     check_keys,
     described_network,
+    make_network,
     read_info,
-    read_statistics,
 )
-from pivec.policies.forward import Layer, Normaliser
+from pivec.policies.forward import Normaliser, Tensors
 from pivec.policies.networks import NetworkPolicy
 from pivec.policies.policy import natural_key
-from pivec.policies.tensors import Object, Tensors, as_array, read_objects
+from pivec.policies.tensors import Object, as_array, read_objects
 
 MAX_AXES = 8
 MAX_LIST = 4096  # entries of a list; Flax writes lists as mappings
@@ -236,7 +235,7 @@ def read_cleanrl_jax(data: bytes, files: CheckpointFiles) -> tuple[NetworkPolicy
     if "layers" not in full:
         full["layers"] = _find_chain(tensors)
     policy, _ = described_network(full, tensors, files)
-    return policy, {"algorithm": algorithm, **read_info(description, policy)}
+    return policy, {"algorithm": algorithm, **read_info(description, policy.normaliser)}
 
 
 @reader
@@ -268,7 +267,6 @@ def _brax_policy(
     arguments = arguments if isinstance(arguments, dict) else {}
     if arguments.get("mean_clip_scale") is not None:
         raise BadPolicyFile("its means are clipped softly (mean_clip_scale): not supported")
-    layers, changes = _brax_layers(_flat_tensors(parameters))
     activation = description.get("activation", arguments.get("activation"))
     if not isinstance(activation, str):
         activation = "silu"
@@ -278,20 +276,24 @@ def _brax_policy(
         )
     if activation == "gelu":
         raise UsageError("it uses JAX's gelu, which is not supported")
-    policy = NetworkPolicy(
-        layers,
-        BRAX_ACTIVATIONS.get(activation, activation),
-        normaliser=_brax_normaliser(statistics, settings, description, files, len(layers[0][0])),
-        **changes,
-    )
+    tensors = _flat_tensors(parameters)
+    known = {
+        "weights": "in-out",
+        **_brax_layers(tensors),
+        **description,
+        "activation": BRAX_ACTIVATIONS.get(activation, activation),
+    }
+    if "normaliser" not in description:
+        known["normaliser"] = _brax_normaliser(statistics, settings, files)
+    policy = make_network(known, tensors, files)
     if policy.options.squash:
         files.assume("actions from -1 to 1, as in Brax, are rescaled to the environment's bounds")
     info = {"algorithm": "PPO" if len(parts) == 3 or settings else "PPO or SAC", "library": "Brax"}
-    return policy, {**info, **read_info(description, policy)}
+    return policy, {**info, **read_info(description, policy.normaliser)}
 
 
-def _brax_layers(tensors: Tensors) -> tuple[tuple[Layer, ...], dict[str, Any]]:
-    """Layers in order, and the action distribution."""
+def _brax_layers(tensors: Tensors) -> dict[str, Any]:
+    """Description of the layers and the action distribution."""
     odd = [name for name in tensors if not name.endswith((".weight", ".bias", "value"))]
     if odd:
         raise BadPolicyFile(f"its network has unknown parameters ({odd[0][:60]})")
@@ -301,30 +303,22 @@ def _brax_layers(tensors: Tensors) -> tuple[tuple[Layer, ...], dict[str, Any]]:
         names = [*names, "Dense_0"]
         if set(spread) & {"Dense_1"} or len(spread) != 1 or "Dense_1.weight" in tensors:
             raise BadPolicyFile("its standard deviations depend on the state in an unknown way")
-    weights = [tensors[f"{name}.weight"] for name in names]
-    layers = tuple(
-        (weight, tensors.get(f"{name}.bias", np.zeros(weight.shape[-1], np.float32)))
-        for name, weight in zip(names, weights, strict=True)
-    )
+    biases = [f"{name}.bias" if f"{name}.bias" in tensors else None for name in names]
+    layers = [[f"{name}.weight", bias] for name, bias in zip(names, biases, strict=True)]
     if not spread:
-        options = Options(squash=True, deviations="softplus")
-        return layers, {"head": "state_gaussian", "options": options}
+        return {
+            "layers": layers, "head": "state_gaussian", "squash": True, "deviations": "softplus"
+        }  # fmt: skip
     ((name, value),) = spread.items()
     with np.errstate(divide="ignore", invalid="ignore"):
         log_std = value if name == "std_logparam" else np.log(value)
-    return layers, {"head": "gaussian", "log_std": log_std}
+    return {"layers": layers, "head": "gaussian", "log_std": log_std}
 
 
 def _brax_normaliser(
-    statistics: Any,
-    settings: Mapping[str, Any],
-    description: Mapping[str, Any],
-    files: CheckpointFiles,
-    width: int,
+    statistics: Any, settings: Mapping[str, Any], files: CheckpointFiles
 ) -> Normaliser | None:
     """Normalisation by mean and standard deviation, without a limit."""
-    if "normaliser" in description:
-        return read_statistics(description, {}, files)
     if settings.get("normalize_observations") is False:
         return None
     if "normalize_observations" not in settings and isinstance(statistics, dict):
@@ -343,7 +337,7 @@ def _brax_normaliser(
         mean, std = mean.get(key), std.get(key)
     if not isinstance(mean, np.ndarray) or not isinstance(std, np.ndarray):
         raise BadPolicyFile("its observation statistics have no mean and standard deviation")
-    return Normaliser(mean.ravel(), std.ravel(), np.full(width, np.inf))
+    return Normaliser(mean.ravel(), std.ravel(), np.full(mean.size, np.inf))
 
 
 def _plain(value: Any, budget: Budget) -> Any:

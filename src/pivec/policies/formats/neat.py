@@ -43,7 +43,7 @@ ATTRIBUTES = ("bias", "response", "activation", "aggregation")
 
 _SCALE, _ALPHA = 1.0507009873554804934193349852946, 1.6732632423543772848170429916717
 
-ACTIVATIONS: dict[str, Callable[[Double], Double]] = {
+NEAT_ACTIVATIONS: dict[str, Callable[[Double], Double]] = {
     "sigmoid": lambda z: 1.0 / (1.0 + np.exp(-np.clip(5.0 * z, -60.0, 60.0))),
     "tanh": lambda z: np.tanh(np.clip(2.5 * z, -60.0, 60.0)),
     "sin": lambda z: np.sin(np.clip(5.0 * z, -60.0, 60.0)),
@@ -77,7 +77,7 @@ def _with(empty: float, call: Callable[[Double], Double]) -> Callable[[Double], 
     return lambda terms: call(terms) if len(terms) else np.full(terms.shape[1], empty)
 
 
-AGGREGATIONS: dict[str, Callable[[Double], Double]] = {
+NEAT_AGGREGATIONS: dict[str, Callable[[Double], Double]] = {
     "sum": _with(0.0, _sum),
     "product": _with(1.0, lambda terms: np.multiply.accumulate(terms)[-1]),
     "max": _with(0.0, lambda terms: terms.max(axis=0)),
@@ -139,8 +139,8 @@ class Graph(Model):
         with np.errstate(all="ignore"):  # overflows are found in the outputs
             for i, (node, (sources, weights)) in enumerate(zip(self.nodes, links, strict=True)):
                 # In the genome's order; a row never depends on the others.
-                total = AGGREGATIONS[node.aggregation](values[sources] * weights)
-                result = ACTIVATIONS[node.activation](node.bias + node.response * total)
+                total = NEAT_AGGREGATIONS[node.aggregation](values[sources] * weights)
+                result = NEAT_ACTIVATIONS[node.activation](node.bias + node.response * total)
                 values[inputs + i] = result
         return values[outputs].T
 
@@ -316,7 +316,7 @@ def _number(value: Any) -> float:
 def _node(entry: Any) -> Node:
     match entry:
         case [int(key), bias, response, str(activation), str(aggregation)]:
-            for name, known in ((activation, ACTIVATIONS), (aggregation, AGGREGATIONS)):
+            for name, known in ((activation, NEAT_ACTIVATIONS), (aggregation, NEAT_AGGREGATIONS)):
                 if name not in known:
                     raise UsageError(
                         f"the function {name[:40]!r} is unknown: expected one of {', '.join(known)}"

@@ -16,22 +16,21 @@ from typing import Any
 import numpy as np
 
 from pivec.errors import BadPolicyFile
-from pivec.policies.distributions import Options
 from pivec.policies.extractors import (
     MAX_PIXELS,
     NO_MARGINS,
     DenseFeatures,
-    FeatureNetwork,
     ImageFeatures,
+    assemble,
     convolved_size,
     find_features,
 )
 from pivec.policies.formats import CheckpointFiles, about, reader
-from pivec.policies.formats.numpy import parse_npy
-from pivec.policies.forward import Layer, Normaliser
-from pivec.policies.networks import NetworkPolicy, RecurrentNetwork
+from pivec.policies.formats.described import lstm, make_network, parse_npy, sequence
+from pivec.policies.forward import Layer, Normaliser, Tensors
+from pivec.policies.networks import Features
 from pivec.policies.policy import Policy
-from pivec.policies.tensors import Name, Object, Tensors, as_array, lstm, read_objects, sequence
+from pivec.policies.tensors import Name, Object, as_array, read_objects
 
 MODULES = ("ray", "gymnasium", "numpy", "torch")
 SETTINGS = "class_and_ctor_args.pkl"
@@ -85,30 +84,31 @@ def read_rllib(data: bytes, files: CheckpointFiles) -> tuple[Policy, dict[str, A
     config = config.state if isinstance(config, Object) else config
     config = config if isinstance(config, dict) else {}
     algorithm, encoder, head = _parts(tensors)
-    layers = sequence(tensors, f"{head}.net.mlp")
     normaliser, normalised_actions = _connectors(files)
     cells = lstm(tensors, f"{encoder[: -len(TOKENS)]}.lstm") if TOKENS in encoder else ()
-    features = _image_features(tensors, encoder, settings.get("observation_space"), config)
-    names = {config.get("head_fcnet_activation", "relu")} if len(layers) > 1 else set()
-    hidden = [] if features else sequence(tensors, f"{encoder}.net.mlp")
-    activation = config.get("fcnet_activation", "tanh")
-    if features is not None:
-        layers[0] = _channels_first(layers[0], features)
-    elif not cells:
-        layers, names = [*hidden, *layers], names | {activation}
-    network = NetworkPolicy(
-        tuple(layers),
-        _activation(names or {"relu"}),
-        **_head(algorithm, settings.get("action_space"), tensors, normalised_actions),
-        normaliser=None if features or cells else normaliser,
-    )
-    policy: Policy = network if features is None else FeatureNetwork(features, network).policy()
-    if features is not None and (cells or normaliser is not None):
+    images = _image_features(tensors, encoder, settings.get("observation_space"), config)
+    if images is not None and (cells or normaliser is not None):
         what = "and has a memory" if cells else "that are normalised"
         raise BadPolicyFile(f"it takes images {what}, which is not supported: {INSTEAD}")
-    if cells:
-        seen = DenseFeatures(tuple(hidden), _activation({activation}))
-        policy = RecurrentNetwork(cells, network, normaliser, seen)
+    features: Features | None = images
+    layers = sequence(tensors, f"{head}.net.mlp")
+    hidden = [] if images else sequence(tensors, f"{encoder}.net.mlp")
+    names = {config.get("head_fcnet_activation", "relu")} if len(layers) > 1 else set()
+    activation = config.get("fcnet_activation", "tanh")
+    if images is not None:
+        layers[0] = _channels_first(layers[0], images)
+    elif cells:
+        features = DenseFeatures(tuple(hidden), _activation({activation}))
+    else:
+        layers, names = [*hidden, *layers], names | {activation}
+    description = {
+        "layers": layers,
+        "activation": _activation(names or {"relu"}),
+        "normaliser": None,
+        **_head(algorithm, settings.get("action_space"), tensors, normalised_actions),
+    }
+    network = make_network(description, tensors, files)
+    policy = assemble(network, normaliser, features, cells)
     match = re.fullmatch(r"Default(\w+)TorchRLModule", kind.name)
     info = {"library": "RLlib", "algorithm": match[1] if match else algorithm}
     if algorithm == "DQN":
@@ -247,31 +247,26 @@ def _head(algorithm: str, space: Any, tensors: Tensors, normalised: bool) -> dic
         case "Discrete":
             return {"head": "epsilon_greedy" if algorithm == "DQN" else "categorical"}
         case "MultiDiscrete" if (choices := as_array(state.get("nvec"))) is not None:
-            options = Options(choices=tuple(int(n) for n in choices.ravel()))
-            return {"head": "multi_categorical", "options": options}
-        case "Box" if box := [as_array(state.get(edge)) for edge in ("low", "high")]:
-            return _real(algorithm, box, tensors, normalised)
+            return {"head": "multi_categorical", "choices": choices.ravel().tolist()}
+        case "Box":
+            low, high = (as_array(state.get(edge)) for edge in ("low", "high"))
+            if low is None or high is None:
+                raise BadPolicyFile("the bounds of its actions are missing")
+            bounded = bool(np.isfinite(low).all() and np.isfinite(high).all())
+            limit = float(np.ravel(tensors.get("pi.log_std_clip_param_const", 20.0))[0])
+            sac = algorithm == "SAC"
+            known = {
+                "low": low.ravel(),
+                "high": high.ravel(),
+                "squash": True if sac else "clip" if normalised and bounded else False,
+                "log_std_range": (-5.0, 2.0) if sac else (-limit, limit),
+                "shape": low.shape if low.ndim != 1 else None,
+            }
+            if "pi.log_std" not in tensors:
+                return {"head": "state_gaussian", **known}
+            log_std = np.clip(tensors["pi.log_std"].ravel(), -limit, limit)
+            return {"head": "gaussian", "log_std": log_std, **known}
     raise BadPolicyFile(f"its actions are not Discrete, MultiDiscrete or Box: {INSTEAD}")
-
-
-def _real(algorithm: str, box: list[Any], tensors: Tensors, normalised: bool) -> dict[str, Any]:
-    """The action distribution for real actions."""
-    if any(edge is None for edge in box):
-        raise BadPolicyFile("the bounds of its actions are missing")
-    low, high = (np.ravel(edge) for edge in box)
-    shape = box[0].shape if box[0].ndim != 1 else None
-    bounded = bool(np.isfinite([low, high]).all())
-    limit = float(np.ravel(tensors.get("pi.log_std_clip_param_const", 20.0))[0])
-    options = Options(
-        squash=True if algorithm == "SAC" else "clip" if normalised and bounded else False,
-        log_std_range=(-5.0, 2.0) if algorithm == "SAC" else (-limit, limit),
-        shape=shape,
-    )
-    known: dict[str, Any] = {"low": low, "high": high, "options": options}
-    if "pi.log_std" in tensors:
-        log_std = np.clip(tensors["pi.log_std"].ravel(), -limit, limit)
-        return {"head": "gaussian", "log_std": log_std, **known}
-    return {"head": "state_gaussian", **known}
 
 
 def _connectors(files: CheckpointFiles) -> tuple[Normaliser | None, bool]:

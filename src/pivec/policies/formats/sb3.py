@@ -19,7 +19,8 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Self
+from math import prod
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,10 +28,20 @@ from numpy.typing import NDArray
 from pivec.errors import BadPolicyFile, MissingExtra, PivecError, UsageError
 from pivec.files import BoundedZip, Budget
 from pivec.policies.distributions import DistributionSpec, Options, counts, frozen
-from pivec.policies.extractors import CombinedFeatures, FeatureNetwork, read_extractor
+from pivec.policies.extractors import (
+    MAX_AXES,
+    MAX_VALUES,
+    NATURE,
+    CombinedFeatures,
+    ImageFeatures,
+    Part,
+    assemble,
+    find_features,
+)
 from pivec.policies.formats import CheckpointFiles, about, read_json, reader
+from pivec.policies.formats.described import linear, lstm, make_network, sequence
 from pivec.policies.formats.rl_zoo import find_normaliser, find_zoo_run
-from pivec.policies.forward import ACTIVATIONS, Float, Layer, Normaliser
+from pivec.policies.forward import ACTIVATIONS, Float, Normaliser, Tensors
 from pivec.policies.networks import (
     Features,
     MaskedPolicy,
@@ -41,21 +52,13 @@ from pivec.policies.networks import (
     row_by_row,
 )
 from pivec.policies.policy import check_width
-from pivec.policies.tensors import (
-    Tensors,
-    linear,
-    lstm,
-    read_tensors,
-    sequence,
-    side_by_side,
-)
+from pivec.policies.tensors import read_tensors
 
 if TYPE_CHECKING:
     import gymnasium
 
 SB3Policy = NetworkPolicy | OutputPolicy | RecurrentNetwork | MaskedPolicy
 
-LIBRARY, CONTRIB = "stable_baselines3", "sb3_contrib"
 DISAGREE = "it is damaged: its action space does not fit its weights"
 KNOWN_EXTRACTORS = tuple(
     f"<class 'stable_baselines3.common.torch_layers.{kind}'>"
@@ -69,29 +72,17 @@ POLICY_MODULES = frozenset(
         "sb3_contrib.common.maskable.policies",
     }
 )
-# Algorithm -> supported action spaces.
-SPACES = {
-    **dict.fromkeys(("SAC", "TQC", "TD3", "DDPG"), ("Box",)),
-    **dict.fromkeys(("DQN", "QR-DQN"), ("Discrete",)),
-    "MaskablePPO": ("Discrete", "MultiDiscrete"),
-    **dict.fromkeys(
-        ("PPO", "A2C", "TRPO", "RecurrentPPO"), ("Box", "Discrete", "MultiDiscrete", "MultiBinary")
-    ),
-}
-# Settings that identify an algorithm of the library, in order of precedence.
-MARKS = {
-    "top_quantiles_to_drop_per_net": (CONTRIB, "TQC"),
-    "quantile_net": (CONTRIB, "QRDQN"),
-    "policy_delay": (LIBRARY, "TD3"),
-    "target_entropy": (LIBRARY, "SAC"),
-    "exploration_fraction": (LIBRARY, "DQN"),
-    "clip_range": (LIBRARY, "PPO"),
-    "cg_max_steps": (CONTRIB, "TRPO"),
-    "n_delta": (CONTRIB, "ARS"),
-    "gae_lambda": (LIBRARY, "A2C"),
-}
-# Modules of policies of algorithms that have the settings of another one.
-MARKED_MODULES = {"crossq": "CrossQ", "maskable": "MaskablePPO"}
+# Names of the actor's feature extractor.
+EXTRACTORS = [f"{of}features_extractor" for of in ("pi_", "", "actor.", "q_net.", "quantile_net.")]
+# A part of a Dict space as Gymnasium prints it: a shape, or numbers of choices.
+_PART = re.compile(
+    r"'(?P<key>[^'\\]*)': (?:"
+    r"Box\([^()]*\((?P<box>[\d, ]*)\), \w+\)"
+    r"|MultiBinary\(\(?(?P<switches>[\d, ]+)\)?\)"
+    r"|Discrete\((?P<choices>\d+)(?:, start=-?\d+)?\)"
+    r"|MultiDiscrete\((?P<several>[\d\s\[\]]+)(?:, start=[^()]*)?\)"
+    r")(?:, |$)"
+)
 
 
 @reader
@@ -117,11 +108,12 @@ def read_sb3(data: bytes, files: CheckpointFiles) -> tuple[SB3Policy, dict[str, 
     normaliser, normaliser_file = find_normaliser(files, settings.trained_normalised, run)
     if normaliser is not None and run is not None and run.frame_stack > 1:
         raise _unsupported_observations("what is normalised and then stacked")
+    algorithm = _find_algorithm(settings, tensors)
     policy: SB3Policy
     try:
-        policy, info = _read_policy(settings, tensors)
+        policy, info = _read_policy(algorithm, settings, tensors, files)
     except (BadPolicyFile, UsageError) as error:
-        policy, info = _read_with_library(data, settings, tensors, files, error)
+        policy, info = _read_with_library(data, algorithm, settings, tensors, files, error)
     policy = _normalised(policy, normaliser, settings.shape("observation_space"))
     steps = settings.values.get("num_timesteps")
     if type(steps) is int and steps >= 0:
@@ -263,34 +255,38 @@ def _class_name(text: Any) -> str:
     return match.group(1).rpartition(".")[2] if match else ""
 
 
-def _read_policy(settings: SB3Settings, tensors: Tensors) -> tuple[SB3Policy, dict[str, Any]]:
+def _read_policy(
+    algorithm: Algorithm, settings: SB3Settings, tensors: Tensors, files: CheckpointFiles
+) -> tuple[SB3Policy, dict[str, Any]]:
     """Make the policy if its networks are known, and name its algorithm."""
-    algorithm, read = _algorithm(settings, tensors)
+    kind, shape = settings.kind("action_space"), settings.shape("action_space")
+    if algorithm.describe is None:
+        raise BadPolicyFile(f"it was written by {algorithm.name}, which is not supported")
     features = _features(settings, tensors)
-    kind = settings.kind("action_space")
-    if kind not in SPACES[algorithm]:
+    if kind not in algorithm.spaces:
         raise BadPolicyFile(
             f"it has the action space {kind or 'unknown'}, which is not supported: "
-            f"expected {' or '.join(SPACES[algorithm])}"
+            f"expected {' or '.join(algorithm.spaces)}"
         )
-    network = read(tensors, settings)
-    options, shape = network.options, settings.shape("action_space")
+    description = algorithm.describe(tensors, settings)
     if shape is not None and len(shape) > 1:
-        options = replace(options, shape=shape)
-    low, high = None, None
+        description["shape"] = shape
+    network = make_network({**description, "normaliser": None}, tensors, files)
     if kind == "Box":
         low, high = settings.bounds(network.action_distribution.n_values)
-    network = replace(network, options=options, low=low, high=high)
-    info: dict[str, Any] = {"algorithm": algorithm}
+        network = replace(network, low=low, high=high)
+    name = algorithm.name
+    if settings.argument("n_critics") == 1 and settings.values.get("policy_delay") == 1:
+        name = "DDPG"
+    info: dict[str, Any] = {"algorithm": name}
     if network.head == "epsilon_greedy":
         info["epsilon"] = network.options.epsilon
-    if algorithm == "RecurrentPPO":
-        return RecurrentNetwork(lstm(tensors, "lstm_actor"), network, features=features), info
-    if algorithm == "MaskablePPO":
+    if name == "MaskablePPO":
         if features:
             raise BadPolicyFile("it is MaskablePPO with a features extractor: not supported")
         return MaskedPolicy(network), info
-    return (FeatureNetwork(features, network).policy() if features else network), info
+    cells = lstm(tensors, "lstm_actor") if name == "RecurrentPPO" else ()
+    return assemble(network, None, features, cells), info
 
 
 def _normalised(
@@ -311,39 +307,6 @@ def _normalised(
 
 def _unsupported_observations(what: str) -> BadPolicyFile:
     return BadPolicyFile(f"it takes {what}, which is not supported: pass it as module:object")
-
-
-def _algorithm(
-    settings: SB3Settings, tensors: Tensors
-) -> tuple[str, Callable[[Tensors, SB3Settings], NetworkPolicy]]:
-    """Algorithm that wrote this, and the function that reads its network."""
-    prefixes = {key.partition(".")[0] for key in tensors}
-    other = "another algorithm"
-    if "lstm_actor" in prefixes:
-        return "RecurrentPPO", _actor_critic
-    if "maskable" in settings.policy_module:
-        return "MaskablePPO", _actor_critic
-    if "actor" in prefixes and "crossq" in settings.policy_module:
-        other = "CrossQ, whose networks have batch normalisation"
-    elif "actor" in prefixes and "policy_delay" in settings.values:
-        single = settings.argument("n_critics") == 1 and settings.values["policy_delay"] == 1
-        return "DDPG" if single else "TD3", _deterministic_actor
-    elif "actor" in prefixes:
-        drops = "top_quantiles_to_drop_per_net" in settings.values
-        contrib = drops or "tqc" in settings.policy_module
-        return "TQC" if contrib else "SAC", _squashed_actor
-    elif "q_net" in prefixes or "quantile_net" in prefixes:
-        return "DQN" if "q_net" in prefixes else "QR-DQN", _action_values
-    elif "action_net" in prefixes:
-        marks = {"clip_range": "PPO", "cg_max_steps": "TRPO", "gae_lambda": "A2C"}
-        for key, algorithm in marks.items():
-            if key in settings.values:
-                return algorithm, _actor_critic
-        other = "PPO, A2C or TRPO with settings of none of these"
-    raise BadPolicyFile(
-        f"it was written by {other}, which is not supported: expected PPO, A2C, DQN, SAC, TD3, "
-        "DDPG, TRPO, QR-DQN, TQC or RecurrentPPO"
-    )
 
 
 def _features(settings: SB3Settings, tensors: Tensors) -> Features | None:
@@ -372,58 +335,122 @@ def _features(settings: SB3Settings, tensors: Tensors) -> Features | None:
     return features
 
 
-def _actor_critic(tensors: Tensors, settings: SB3Settings) -> NetworkPolicy:
+def read_extractor(
+    tensors: Tensors, space: Mapping[str, Any], shape: tuple[int, ...] | None, scaled: bool
+) -> Features | None:
+    """Find the feature extractor of Stable-Baselines3: NatureCNN, CombinedExtractor, or none.
+
+    ``space`` holds the settings of the observation space and ``shape`` is its shape; ``scaled``
+    says whether images are divided by 255.
+    """
+    for prefix in EXTRACTORS:
+        if f"{prefix}.cnn.0.weight" in tensors:
+            scaled = scaled and space.get("dtype") == "uint8"
+            return _nature(tensors, prefix, shape, scaled)
+        inside = f"{prefix}.extractors."
+        names = [key.removeprefix(inside) for key in tensors if key.startswith(inside)]
+        if keys := {name.partition(".")[0] for name in names}:
+            parts = [
+                replace(part, image=_nature(tensors, inside + part.key, part.shape, scaled))
+                if part.key in keys
+                else part
+                for part in read_spaces(space.get("spaces"))
+            ]
+            if odd := sorted(keys - {part.key for part in parts}):
+                raise BadPolicyFile(f"it has features of {odd[0][:80]!r}, which it never observes")
+            return CombinedFeatures(tuple(parts))
+    return None
+
+
+def _nature(
+    tensors: Tensors, prefix: str, shape: tuple[int, ...] | None, scaled: bool
+) -> ImageFeatures:
+    """Stable-Baselines3's NatureCNN for images of ``shape``."""
+    if shape is None or len(shape) != 3:
+        raise BadPolicyFile(f"a CNN needs images with three axes, not of shape {shape}")
+    names = [f"{prefix}.cnn.{2 * i}" for i in range(len(NATURE))]
+    scale = 255.0 if scaled else 1.0
+    return find_features(tensors, names, f"{prefix}.linear.0", shape, NATURE, scale)
+
+
+def read_spaces(text: Any) -> list[Part]:
+    """Parse a printed Dict space into its parts, in order.
+
+    Examples
+    --------
+    >>> [(part.key, part.size) for part in read_spaces("{'a': Discrete(3), 'b': MultiBinary(2)}")]
+    [('a', 3), ('b', 2)]
+    """
+    parts: list[Part] = []
+    rest = text[1:-1] if isinstance(text, str) and text[:1] + text[-1:] == "{}" else ""
+    while match := _PART.match(rest):
+        shape, counted = match["box"] or match["switches"], match["choices"] or match["several"]
+        numbers = tuple(map(int, re.findall(r"\d+", shape or counted or "")))
+        size = sum(numbers) if counted else prod(numbers[:MAX_AXES])
+        if not 0 < size <= MAX_VALUES or (len(numbers) > MAX_AXES and not counted):
+            break
+        parts.append(Part(match["key"], numbers, size))
+        rest = rest[match.end() :]
+    if rest or not parts:
+        raise BadPolicyFile(f"its observation space cannot be parsed: {str(text)[:200]!r}")
+    return parts
+
+
+def _actor_critic(tensors: Tensors, settings: SB3Settings) -> dict[str, Any]:
     """PPO, A2C, TRPO: an MLP, maybe with layers shared with the critic, and any actions."""
-    kind, activation = settings.kind("action_space"), settings.activation("tanh")
-    shared, own = (sequence(tensors, f"mlp_extractor.{part}_net") for part in ("shared", "policy"))
-    layers = (*shared, *own, linear(tensors, "action_net"))
+    kind = settings.kind("action_space")
     if (kind == "Box") != ("log_std" in tensors):
         raise BadPolicyFile(DISAGREE)
+    layers = _present(tensors, "mlp_extractor.shared_net", "mlp_extractor.policy_net")
+    known = {"layers": [*layers, "action_net"], "activation": settings.activation("tanh")}
     match kind:
         case "Discrete":
-            return NetworkPolicy(layers, activation, "categorical")
+            return {**known, "head": "categorical"}
         case "MultiDiscrete":
-            options = Options(choices=settings.counts("nvec"))
-            return NetworkPolicy(layers, activation, "multi_categorical", options=options)
+            return {**known, "head": "multi_categorical", "choices": settings.counts("nvec")}
         case "MultiBinary":
-            return NetworkPolicy(layers, activation, "bernoulli")
+            return {**known, "head": "bernoulli"}
     # gSDE: noise is a random matrix times the last hidden layer.
     if not (settings.values.get("use_sde") or settings.argument("use_sde")):
-        return NetworkPolicy(layers, activation, "gaussian", frozen(tensors["log_std"]))
-    options = Options(deviations="plain", squash=bool(settings.argument("squash_output")))
-    state_std = _state_std(tensors["log_std"], layers[-1], settings)
-    return NetworkPolicy(layers, activation, "state_gaussian", options=options, state_std=state_std)
+        return {**known, "head": "gaussian", "log_std": "log_std"}
+    return {
+        **known,
+        "head": "state_gaussian",
+        "deviations": "plain",
+        "squash": bool(settings.argument("squash_output")),
+        "state_std": _state_std(tensors, "log_std", "action_net", settings),
+    }
 
 
-def _squashed_actor(tensors: Tensors, settings: SB3Settings) -> NetworkPolicy:
+def _squashed_actor(tensors: Tensors, settings: SB3Settings) -> dict[str, Any]:
     """SAC and TQC: means and standard deviations depend on the state; actions are squashed."""
-    last, state_std = None, None
-    if "actor.log_std" in tensors:  # gSDE: a matrix of standard deviations instead of a layer
-        limit = float(settings.argument("clip_mean", 2.0))
-        last = linear(tensors, "actor.mu.0" if limit > 0 else "actor.mu")
-        state_std = _state_std(tensors["actor.log_std"], last, settings)
-        options = Options(
-            squash=True, deviations="plain", mean_limit=limit if limit > 0 else np.inf
-        )
-    else:
-        last = side_by_side(tensors, "actor.mu", "actor.log_std")
-        options = Options(squash=True)  # the default range of log_std is that of SAC and TQC
-    layers = (*sequence(tensors, "actor.latent_pi"), last)
-    activation = settings.activation("relu")
-    return NetworkPolicy(layers, activation, "state_gaussian", options=options, state_std=state_std)
+    known = {"head": "state_gaussian", "activation": settings.activation("relu"), "squash": True}
+    layers = _present(tensors, "actor.latent_pi")
+    if "actor.log_std" not in tensors:  # the default range of log_std is that of SAC and TQC
+        return {**known, "layers": [*layers, "actor.mu"], "parallel": "actor.log_std"}
+    # gSDE: a matrix of standard deviations instead of a layer
+    limit = float(settings.argument("clip_mean", 2.0))
+    last = "actor.mu.0" if limit > 0 else "actor.mu"
+    return {
+        **known,
+        "layers": [*layers, last],
+        "deviations": "plain",
+        "mean_limit": limit if limit > 0 else np.inf,
+        "state_std": _state_std(tensors, "actor.log_std", last, settings),
+    }
 
 
-def _deterministic_actor(tensors: Tensors, settings: SB3Settings) -> NetworkPolicy:
+def _deterministic_actor(tensors: Tensors, settings: SB3Settings) -> dict[str, Any]:  # noqa: ARG001
     """TD3 and DDPG: one squashed action per state."""
-    layers, options = tuple(sequence(tensors, "actor.mu")), Options(squash=True)
-    return NetworkPolicy(layers, settings.activation("relu"), "deterministic", options=options)
+    activation = settings.activation("relu")
+    layers = ["actor.mu"]
+    return {"layers": layers, "activation": activation, "head": "deterministic", "squash": True}
 
 
-def _action_values(tensors: Tensors, settings: SB3Settings) -> NetworkPolicy:
+def _action_values(tensors: Tensors, settings: SB3Settings) -> dict[str, Any]:
     """DQN and QR-DQN, with the exploration rate of the checkpoint."""
-    net = "q_net" if any(key.startswith("q_net.") for key in tensors) else "quantile_net"
-    layers = sequence(tensors, f"{net}.{net}")
-    if net == "quantile_net" and layers:
+    layers = sequence(tensors, "q_net.q_net")
+    if not layers and (layers := sequence(tensors, "quantile_net.quantile_net")):
         (actions,), (weight, bias) = settings.counts("n"), layers[-1]
         if bias.shape[0] % actions:
             raise BadPolicyFile(DISAGREE)
@@ -433,14 +460,21 @@ def _action_values(tensors: Tensors, settings: SB3Settings) -> NetworkPolicy:
             weight.reshape(len(weight), -1, actions).mean(axis=1, dtype=np.float64),
             bias.reshape(-1, actions).mean(axis=0, dtype=np.float64),
         )
-    options = Options(epsilon=float(settings.values.get("exploration_rate", 0.0)))
+    epsilon = float(settings.values.get("exploration_rate", 0.0))
     activation = settings.activation("relu")
-    return NetworkPolicy(tuple(layers), activation, "epsilon_greedy", options=options)
+    return {
+        "layers": layers, "activation": activation, "head": "epsilon_greedy", "epsilon": epsilon
+    }  # fmt: skip
 
 
-def _state_std(log_std: NDArray[Any], last: Layer, settings: SB3Settings) -> Float:
+def _present(tensors: Tensors, *names: str) -> list[str]:
+    """Those of the networks that have layers."""
+    return [name for name in names if any(key.startswith(f"{name}.") for key in tensors)]
+
+
+def _state_std(tensors: Tensors, log_std: str, last: str, settings: SB3Settings) -> Float:
     """Standard deviations of gSDE's matrix, with the shape of the last layer's weights."""
-    shape, logarithms = last[0].shape, frozen(log_std)
+    shape, logarithms = linear(tensors, last)[0].shape, frozen(tensors[log_std])
     if logarithms.ndim != 2 or logarithms.shape not in (shape, (shape[0], 1)):
         raise BadPolicyFile(
             f"its exploration matrix has shape {logarithms.shape} instead of {shape}"
@@ -456,15 +490,65 @@ def _state_std(log_std: NDArray[Any], last: Layer, settings: SB3Settings) -> Flo
         return np.broadcast_to(std, shape).astype(np.float32)
 
 
+class Algorithm(NamedTuple):
+    """An algorithm, recognised by the first of its marks.
+
+    Marks are settings, "tensor:" and a prefix of names, or "module:" and a part of the name of the
+    policy's module.
+    """
+
+    name: str
+    library: str  # module:class that loads it
+    spaces: tuple[str, ...]  # supported action spaces
+    describe: Callable[[Tensors, SB3Settings], dict[str, Any]] | None  # its network
+    marks: tuple[str, ...]
+
+
+ANY = ("Box", "Discrete", "MultiDiscrete", "MultiBinary")
+ALGORITHMS = (  # the first one that has a mark
+    Algorithm("RecurrentPPO", "", ANY, _actor_critic, ("tensor:lstm_actor",)),
+    Algorithm("CrossQ", "sb3_contrib:CrossQ", (), None, ("module:crossq",)),
+    Algorithm("MaskablePPO", "sb3_contrib:MaskablePPO", ("Discrete", "MultiDiscrete"),
+              _actor_critic, ("module:maskable",)),
+    Algorithm("QR-DQN", "sb3_contrib:QRDQN", ("Discrete",), _action_values,
+              ("tensor:quantile_net",)),
+    Algorithm("TQC", "sb3_contrib:TQC", ("Box",), _squashed_actor,
+              ("top_quantiles_to_drop_per_net", "module:tqc")),
+    Algorithm("TD3", "stable_baselines3:TD3", ("Box",), _deterministic_actor, ("policy_delay",)),
+    Algorithm("SAC", "stable_baselines3:SAC", ("Box",), _squashed_actor,
+              ("target_entropy", "tensor:actor")),
+    Algorithm("DQN", "stable_baselines3:DQN", ("Discrete",), _action_values,
+              ("exploration_fraction", "tensor:q_net")),
+    Algorithm("PPO", "stable_baselines3:PPO", ANY, _actor_critic, ("clip_range",)),
+    Algorithm("TRPO", "sb3_contrib:TRPO", ANY, _actor_critic, ("cg_max_steps",)),
+    Algorithm("ARS", "sb3_contrib:ARS", (), None, ("n_delta",)),
+    Algorithm("A2C", "stable_baselines3:A2C", ANY, _actor_critic, ("gae_lambda",)),
+)  # fmt: skip
+
+
+def _find_algorithm(settings: SB3Settings, tensors: Tensors) -> Algorithm:
+    facts = {*settings.values, *(f"tensor:{key.partition('.')[0]}" for key in tensors)}
+    for algorithm in ALGORITHMS:
+        for mark in algorithm.marks:
+            kind, _, part = mark.partition(":")
+            if mark in facts or (kind == "module" and part in settings.policy_module):
+                return algorithm
+    supported = ", ".join(algorithm.name for algorithm in ALGORITHMS if algorithm.describe)
+    raise BadPolicyFile(
+        f"it was written by another algorithm, which is not supported: expected {supported}"
+    )
+
+
 def _read_with_library(
     data: bytes,
+    algorithm: Algorithm,
     settings: SB3Settings,
     tensors: Tensors,
     files: CheckpointFiles,
     reason: PivecError,
 ) -> tuple[OutputPolicy, dict[str, Any]]:
     """Let the library read a checkpoint that was rejected for ``reason``, with trust."""
-    if any(name.startswith("lstm_actor.") for name in tensors):
+    if algorithm.name == "RecurrentPPO":
         raise BadPolicyFile(
             f"{reason}; since it has a memory, load it in a module of your own and pass the model "
             "as module:object"
@@ -474,25 +558,15 @@ def _read_with_library(
             f"{reason}; if you trust its source, --trust (in Python: trust=True) lets "
             "Stable-Baselines3 itself read it, which can run any code in it"
         ) from reason
-    package, algorithm = "", ""
-    for part, name in MARKED_MODULES.items():
-        if not algorithm and part in settings.policy_module:
-            package, algorithm = CONTRIB, name
-    marks = [mark for mark in MARKS if mark in settings.values]
-    if any(name.startswith("quantile_net") for name in tensors):
-        marks = ["quantile_net"]
-    if marks and not algorithm:
-        package, algorithm = MARKS[marks[0]]
-    if not algorithm:
-        raise BadPolicyFile(f"{reason}; nor do its settings tell its algorithm") from reason
-    digest = hashlib.sha256(algorithm.encode())
+    package, _, name = algorithm.library.partition(":")
+    digest = hashlib.sha256(name.encode())
     for key in ("policy_class", "policy_kwargs"):
         digest.update(repr(sorted(settings.mapping(key).items())).encode())
-    for name, tensor in sorted(tensors.items()):
-        digest.update(f"{name} {tensor.dtype} {tensor.shape}".encode() + tensor.tobytes())
-    model = LibraryModel(data, package, algorithm, digest.hexdigest())
+    for key, tensor in sorted(tensors.items()):
+        digest.update(f"{key} {tensor.dtype} {tensor.shape}".encode() + tensor.tobytes())
+    model = LibraryModel(data, package, name, digest.hexdigest())
     spec = model.distribution_spec()
-    info: dict[str, Any] = {"algorithm": algorithm}
+    info: dict[str, Any] = {"algorithm": name}
     if spec.name == "epsilon_greedy":
         info["epsilon"] = spec.options.epsilon
     return OutputPolicy(model, spec), info
@@ -638,7 +712,7 @@ def _load(data: bytes, package: str, algorithm: str) -> Any:
         library = importlib.import_module(package)
     except ImportError as error:
         what = f"reading what only {algorithm} of {package} can read"
-        if package == LIBRARY:
+        if package == "stable_baselines3":
             raise MissingExtra(what, "sb3") from error
         raise BadPolicyFile(f"{what} needs that package: pip install sb3-contrib") from error
     here, failure = os.getcwd(), ""
