@@ -17,7 +17,7 @@ from worlds import coin, network, same
 
 import pivec
 from pivec.errors import MissingExtra, UsageError
-from pivec.rollouts import Environment, Layout, backends, choose_backend, make_lanes
+from pivec.rollouts import Environment, Layout, choose_backend, make_lanes
 
 
 @pytest.fixture(scope="module")
@@ -149,7 +149,9 @@ def test_a_store_is_never_mixed(tmp_path, rng):
 
 
 def test_only_approved_environments_are_chosen_by_themselves(monkeypatch, envpool):
-    monkeypatch.setattr(backends, "approved", lambda: {"BipedalWalker-v3", "CartPole-v1"})
+    monkeypatch.setattr(
+        "pivec.rollouts.lanes.approved", lambda: {"BipedalWalker-v3", "CartPole-v1"}
+    )
     assert choose_backend("auto", Environment("BipedalWalker-v3")) == "envpool"
     for environment in (
         Environment("Pendulum-v1"),

@@ -13,7 +13,8 @@ import pytest
 
 import pivec
 from pivec.errors import BadData, PivecError, UsageError
-from pivec.states import RecorderOptions, StateRecorder, Store
+from pivec.states import Store
+from pivec.states.recorder import RecorderOptions, StateRecorder
 
 SPACE = gymnasium.spaces.Box(-100, 100, (2,), np.float32)
 

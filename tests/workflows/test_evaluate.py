@@ -13,7 +13,7 @@ from trial_methods import Mean
 
 from pivec.characterizations import characterization, names
 from pivec.errors import PivecError, UsageError
-from pivec.parallel.processes import shares_of_cores
+from pivec.parallel import shares_of_cores
 from pivec.policies import NetworkPolicy, canonical_order, save_policy
 from pivec.run_log import peak_mb
 from pivec.states import VisitedStates, load

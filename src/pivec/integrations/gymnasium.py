@@ -11,7 +11,7 @@ import gymnasium
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
-from pivec.states import RecorderOptions, StateRecorder, batch_of_one, identity_of
+from pivec.states.recorder import RecorderOptions, StateRecorder, batch_of_one, identity_of
 
 __all__ = ["RecordStates", "RecordVectorStates"]
 

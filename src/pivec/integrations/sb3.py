@@ -24,16 +24,8 @@ from pivec.integrations.monitor import BehaviourMonitor, Change, Log
 from pivec.options import Features
 from pivec.policies import PolicyInfo, convert_sb3
 from pivec.rollouts import Environment, Episode, EpisodeRecorder
-from pivec.states import (
-    LOCK_SECONDS,
-    RecorderOptions,
-    Store,
-    VisitedStates,
-    batch_of_one,
-    check_finite,
-    identity_of,
-    record_of,
-)
+from pivec.states import Store, VisitedStates, check_finite, record_of
+from pivec.states.recorder import LOCK_SECONDS, RecorderOptions, batch_of_one, identity_of
 from pivec.statistics import ConvergenceRule
 from pivec.text import interval, rounded
 from pivec.workflows.collect import collect

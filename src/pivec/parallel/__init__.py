@@ -9,52 +9,25 @@ compiled.py    Numba's compiler, with a cache if a folder for it can be written
 
 from __future__ import annotations
 
-from pivec.parallel.devices import (
-    THREAD_VARIABLES,
-    card_allocations,
-    n_threads,
-    require_torch,
-    run_tasks,
-    single_threaded_blas,
-    single_threaded_torch,
-    threads,
-    torch_device,
-    usable_cores,
-)
-from pivec.parallel.engine import (
-    Engine,
-    Reply,
-    Shared,
-    Tell,
-    Work,
-    WorkFailed,
-    current,
-    make_engine,
-    on_engine,
-    using,
-)
-from pivec.parallel.processes import ask
-
-__all__ = [
-    "THREAD_VARIABLES",
-    "Engine",
-    "Reply",
-    "Shared",
-    "Tell",
-    "Work",
-    "WorkFailed",
-    "ask",
-    "card_allocations",
-    "current",
-    "make_engine",
-    "n_threads",
-    "on_engine",
-    "require_torch",
-    "run_tasks",
-    "single_threaded_blas",
-    "single_threaded_torch",
-    "threads",
-    "torch_device",
-    "usable_cores",
-    "using",
-]
+from pivec.parallel.devices import THREAD_VARIABLES as THREAD_VARIABLES
+from pivec.parallel.devices import card_allocations as card_allocations
+from pivec.parallel.devices import n_threads as n_threads
+from pivec.parallel.devices import require_torch as require_torch
+from pivec.parallel.devices import run_tasks as run_tasks
+from pivec.parallel.devices import shares_of_cores as shares_of_cores
+from pivec.parallel.devices import single_threaded_blas as single_threaded_blas
+from pivec.parallel.devices import single_threaded_torch as single_threaded_torch
+from pivec.parallel.devices import threads as threads
+from pivec.parallel.devices import torch_device as torch_device
+from pivec.parallel.devices import usable_cores as usable_cores
+from pivec.parallel.engine import Engine as Engine
+from pivec.parallel.engine import Reply as Reply
+from pivec.parallel.engine import Shared as Shared
+from pivec.parallel.engine import Tell as Tell
+from pivec.parallel.engine import Work as Work
+from pivec.parallel.engine import WorkFailed as WorkFailed
+from pivec.parallel.engine import ask as ask
+from pivec.parallel.engine import current as current
+from pivec.parallel.engine import make_engine as make_engine
+from pivec.parallel.engine import on_engine as on_engine
+from pivec.parallel.engine import using as using

@@ -33,6 +33,14 @@ def usable_cores() -> int:
     return os.cpu_count() or 1
 
 
+def shares_of_cores(jobs: int) -> list[list[int]]:
+    """Divide the cores of this process among jobs; an empty share means all of them."""
+    if jobs == 1 or not hasattr(os, "sched_getaffinity"):
+        return [[] for _ in range(jobs)]
+    cores = sorted(os.sched_getaffinity(0))
+    return [[cores[i % len(cores)], *cores[i + jobs :: jobs]] for i in range(jobs)]
+
+
 def n_threads() -> int:
     """Return the number of threads: what `threads` chose, else the cores this process may use."""
     chosen = _chosen.get()

@@ -73,41 +73,20 @@ class Shared:
 
 @dataclass(frozen=True)
 class Task:
-    """Work, and how to run it on its items.
-
-    Attributes
-    ----------
-    work : callable
-        Called as ``work(item, tell)``.
-    on_message : callable, optional
-        Called here as ``on_message(item, message)`` for what ``tell`` sends. An item that is
-        retried may send the same messages again.
-    name : callable
-        How errors refer to an item.
-    split : callable, optional
-        Splits an item whose worker died into what is left of it, so that the rest is not lost to
-        the part that kills its worker.
-    apart : bool
-        Run each item in a fresh process, because its memory is measured or it changes global state.
-    pinned : bool
-        Pin each local worker to its share of the cores.
-    threads : int, optional
-        Number of threads of numerical libraries.
-    log : callable, optional
-        File for the output of an item's process; requires ``apart``.
-    quiet : bool
-        Discard what workers print.
-    """
+    """Work, and how to run it on its items."""
 
     work: Work
+    # Called here with the item and what ``tell`` sends, again for an item that is retried.
     on_message: Callable[[Any, Any], None] = lambda _item, _message: None
-    name: Callable[[Any], str] = str
+    name: Callable[[Any], str] = str  # how errors refer to an item
+    # Splits an item whose worker died into what is left of it, so that the rest is not lost to the
+    # part that kills its worker.
     split: Callable[[Any], Sequence[Any]] | None = None
-    apart: bool = False
-    pinned: bool = False
-    threads: int | None = None
-    log: Callable[[Any], Path] | None = None
-    quiet: bool = True
+    apart: bool = False  # in a fresh process: its memory is measured, or it changes global state
+    pinned: bool = False  # each local worker to its share of the cores
+    threads: int | None = None  # of numerical libraries
+    log: Callable[[Any], Path] | None = None  # file for the output of an item that runs apart
+    quiet: bool = True  # discard what workers print
 
     def pickled(self, item: Any) -> bytes:
         """Pickle the work and an item for another process."""
@@ -169,31 +148,36 @@ class Serial(Engine):
 
     def _map(self, task: Task, items: Iterable[Any]) -> Iterator[Reply]:
         if task.apart:
-            from pivec.parallel.processes import Processes
-
-            yield from Processes(1)._map(task, items)
+            yield from make_engine("processes", 1)._map(task, items)
             return
         for item in items:
-            yield _reply(task, item)
+            yield self._reply(task, item)
 
+    def _reply(self, task: Task, item: Any) -> Reply:
+        raised: list[BaseException] = []  # by the caller, so that it is no failure of the work
 
-def _reply(task: Task, item: Any) -> Reply:
-    raised: list[BaseException] = []  # by the caller, so that it is no failure of the work
+        def send(message: Any) -> None:
+            try:
+                task.on_message(item, message)
+            except BaseException as error:
+                raised.append(error)
+                raise
 
-    def send(message: Any) -> None:
         try:
-            task.on_message(item, message)
-        except BaseException as error:
-            raised.append(error)
-            raise
+            return Reply(item, task.work(item, _teller(send)))
+        except Exception as error:
+            if raised:
+                raise raised[0] from None
+            known = error if isinstance(error, PivecError) else Failure.of(error).error()
+            return Reply(item, failure=known)
 
-    try:
-        return Reply(item, task.work(item, _teller(send)))
-    except Exception as error:
-        if raised:
-            raise raised[0] from None
-        known = error if isinstance(error, PivecError) else Failure.of(error).error()
-        return Reply(item, failure=known)
+
+def ask(work: Work, item: Any, *, failed: str, threads: int | None = None) -> Any:
+    """Return ``work(item, tell)``, called in a process of its own; errors begin with ``failed``."""
+    [reply] = make_engine("processes", 1).map(work, [item], threads=threads)
+    if reply.failure is not None:
+        raise PivecError(f"{failed}: {reply.failure}") from reply.failure
+    return reply.content
 
 
 _current: ContextVar[Engine | None] = ContextVar("pivec_engine", default=None)

@@ -21,8 +21,8 @@ from multiprocessing.connection import Connection, wait
 from typing import Any
 from weakref import WeakSet
 
-from pivec.errors import PivecError, UsageError
-from pivec.parallel.devices import THREAD_VARIABLES
+from pivec.errors import UsageError
+from pivec.parallel.devices import THREAD_VARIABLES, shares_of_cores
 from pivec.parallel.engine import (
     Engine,
     Message,
@@ -30,7 +30,6 @@ from pivec.parallel.engine import (
     Queue,
     Reply,
     Task,
-    Work,
     by_value,
     redirect_output,
     run_item,
@@ -93,28 +92,6 @@ class Processes(Engine):
         finally:
             for worker in (*busy.values(), *idle):
                 worker.end(now=True)
-
-
-def ask(work: Work, item: Any, *, failed: str, threads: int | None = None) -> Any:
-    """Return ``work(item, tell)``, called in a process of its own; errors begin with ``failed``."""
-    [reply] = Processes(1).map(work, [item], threads=threads)
-    if reply.failure is not None:
-        raise PivecError(f"{failed}: {reply.failure}") from reply.failure
-    return reply.content
-
-
-def shares_of_cores(jobs: int) -> list[list[int]]:
-    """Divide the cores of this process among jobs; an empty share means all of them.
-
-    Examples
-    --------
-    >>> shares_of_cores(1)
-    [[]]
-    """
-    if jobs == 1 or not hasattr(os, "sched_getaffinity"):
-        return [[] for _ in range(jobs)]
-    cores = sorted(os.sched_getaffinity(0))
-    return [[cores[i % len(cores)], *cores[i + jobs :: jobs]] for i in range(jobs)]
 
 
 class _Worker:

@@ -26,8 +26,6 @@ from pivec.rollouts import observations as spaces
 from pivec.rollouts.episodes import action_stream
 from pivec.rollouts.lanes import Lanes, Layout
 
-Noise = NDArray[np.float32] | None
-
 
 def group_key(policy: Policy) -> Hashable:
     """Policies with equal keys share one `Actors`."""
@@ -37,16 +35,18 @@ def group_key(policy: Policy) -> Hashable:
 def make_actors(
     like: Policy, shape: Layout, chunk: int, lanes: Lanes, deterministic: bool
 ) -> Actors:
-    """Make the `Actors` for policies that are ``like`` this one."""
+    """Make the `Actors` for policies that are ``like`` this one.
+
+    Random numbers are drawn for ``chunk`` actions at a time.
+    """
     if not isinstance(like, BatchPolicy | RecurrentPolicy):
         return SingleActors(shape, lanes, deterministic)
-    numbers = None if deterministic else like.noise(action_stream(0), 1).shape[1]
-    noise = None if numbers is None else np.zeros((chunk, lanes.n, numbers), np.float32)
-    if isinstance(like, NetworkPolicy):
-        return StackedActors(shape, lanes, noise, like)
-    if isinstance(like, RecurrentPolicy):
-        return RecurrentActors(shape, lanes, noise, like)
-    return (MaskedActors if isinstance(like, MaskedPolicy) else BatchActors)(shape, lanes, noise)
+    noise = None
+    if not deterministic:
+        numbers = like.noise(action_stream(0), 1).shape[1]
+        noise = np.zeros((chunk, lanes.n, numbers), np.float32)
+    kind = StackedActors if isinstance(like, NetworkPolicy) else BatchActors
+    return kind(shape, lanes, noise, like)
 
 
 class Actors(ABC):
@@ -58,10 +58,10 @@ class Actors(ABC):
     needs_flat = False
 
     def __init__(self, shape: Layout, lanes: Lanes) -> None:
-        self._slots, self._width = shape.slots, shape.width
+        self._slots, self._width, self._lanes = shape.slots, shape.width, lanes
         self._policies: list[Any] = [None] * shape.slots
         self._streams: list[Any] = [None] * lanes.n
-        self._space, self._action_shape = lanes.action_space, lanes.action_space.shape or ()
+        self._action_shape = lanes.action_space.shape or ()
 
     def put(self, slot: int, policy: Any) -> None:
         """Let ``policy`` act in ``slot`` from now on."""
@@ -87,19 +87,27 @@ class BatchActors(Actors):
     """Policies that take their randomness as numbers: all lanes of a slot in one call.
 
     The numbers of an episode come from its own stream, chunk by chunk, so they do not depend on
-    the other lanes.
+    the other lanes. The memory of recurrent policies has a row for each lane.
     """
 
-    def __init__(self, shape: Layout, lanes: Lanes, noise: Noise) -> None:
+    def __init__(
+        self, shape: Layout, lanes: Lanes, noise: NDArray[np.float32] | None, like: Any
+    ) -> None:
         super().__init__(shape, lanes)
         self._noise = noise
-        # Batch policies take arrays only: composite observations are flattened for them.
-        self.needs_flat = not isinstance(lanes.observations, np.ndarray)
+        is_array = isinstance(lanes.observations, np.ndarray)  # composite ones are flattened
+        self._masked = isinstance(like, MaskedPolicy)
+        self.needs_flat = not is_array or self._masked or isinstance(like, NetworkPolicy)
+        self._memory: Any = None
+        if isinstance(like, RecurrentPolicy):
+            self._memory = np.repeat(like.initial_memory(1), lanes.n, axis=0)
 
     def begin(self, lane: int, episode_seed: int, time: int) -> None:
         if self._noise is not None:
             super().begin(lane, episode_seed, time)
             self._draw(self._noise[time:], lane)
+        if self._memory is not None:
+            self._memory[lane] = self._policies[lane // self._width].initial_memory(1)[0]
 
     def renew(self, lanes: NDArray[np.intp]) -> None:
         if self._noise is not None:
@@ -111,7 +119,7 @@ class BatchActors(Actors):
         noise[:, lane] = policy.noise(self._streams[lane], len(noise))
 
     def actions(self, shown: Any, lanes: NDArray[np.intp], time: int) -> NDArray[Any]:
-        result: NDArray[Any] | None = None
+        result: Any = None
         for slot in np.unique(lanes // self._width).tolist():
             mine = slice(slot * self._width, (slot + 1) * self._width)
             noise = None if self._noise is None else self._noise[time, mine]
@@ -123,54 +131,27 @@ class BatchActors(Actors):
             if result is None:
                 result = np.zeros((len(self._streams), *actions.shape[1:]), dtype=actions.dtype)
             result[mine] = actions
-        if result is None:
-            raise RuntimeError("no lane is active")
-        return result
+        return np.asarray(result)
 
-    def _respond(self, policy: Any, shown: Any, noise: Noise, lanes: slice) -> NDArray[Any]:  # noqa: ARG002
-        actions: NDArray[Any] = policy.respond(shown, noise)
-        return actions
-
-
-class MaskedActors(BatchActors):
-    """Policies that are told which actions the environment of each lane allows."""
-
-    def __init__(self, shape: Layout, lanes: Lanes, noise: Noise) -> None:
-        super().__init__(shape, lanes, noise)
-        self.needs_flat = True
-        self._lanes = lanes
-
-    def _respond(self, policy: Any, shown: Any, noise: Noise, lanes: slice) -> NDArray[Any]:
-        try:
-            _, _, environments = self._lanes.inputs(lanes)
-            masks = [env.get_wrapper_attr("action_masks")() for env in environments]
-        except (AttributeError, ValueError) as error:  # lanes on arrays have no environments
+    def _respond(self, policy: Any, shown: Any, noise: Any, lanes: slice) -> Any:
+        if self._masked:
+            try:
+                _, _, environments = self._lanes.inputs(lanes)
+                masks = [env.get_wrapper_attr("action_masks")() for env in environments]
+            except (AttributeError, ValueError) as error:  # lanes on arrays have no environments
+                raise UsageError(
+                    "a policy of MaskablePPO needs an environment with action_masks(), which this "
+                    "one does not have: wrap it as in training"
+                ) from error
+            return policy.respond(shown, noise, np.stack(masks))
+        if self._memory is None:
+            return policy.respond(shown, noise)
+        before = self._memory[lanes]
+        actions, memory = policy.respond(shown, noise, before)
+        if np.shape(memory) != before.shape:
             raise UsageError(
-                "a policy of MaskablePPO needs an environment with action_masks(), which this one "
-                "does not have: wrap it as in training"
-            ) from error
-        actions: NDArray[Any] = policy.respond(shown, noise, np.stack(masks))
-        return actions
-
-
-class RecurrentActors(BatchActors):
-    """Policies with a memory, which has a row for each lane."""
-
-    def __init__(self, shape: Layout, lanes: Lanes, noise: Noise, like: RecurrentPolicy) -> None:
-        super().__init__(shape, lanes, noise)
-        self._memory = np.repeat(like.initial_memory(1), lanes.n, axis=0)
-
-    def begin(self, lane: int, episode_seed: int, time: int) -> None:
-        super().begin(lane, episode_seed, time)
-        self._memory[lane] = self._policies[lane // self._width].initial_memory(1)[0]
-
-    def _respond(self, policy: Any, shown: Any, noise: Noise, lanes: slice) -> NDArray[Any]:
-        actions: NDArray[Any]
-        actions, memory = policy.respond(shown, noise, self._memory[lanes])
-        if np.shape(memory) != self._memory[lanes].shape:
-            raise UsageError(
-                f"its memory has shape {np.shape(memory)} after an action, but "
-                f"{self._memory[lanes].shape} before"
+                f"its memory has shape {np.shape(memory)} after an action, but {before.shape} "
+                "before"
             )
         self._memory[lanes] = memory
         return actions
@@ -179,9 +160,10 @@ class RecurrentActors(BatchActors):
 class StackedActors(BatchActors):
     """Networks of one architecture: all lanes of all slots in one call."""
 
-    def __init__(self, shape: Layout, lanes: Lanes, noise: Noise, like: NetworkPolicy) -> None:
-        super().__init__(shape, lanes, noise)
-        self.needs_flat = True
+    def __init__(
+        self, shape: Layout, lanes: Lanes, noise: NDArray[np.float32] | None, like: Any
+    ) -> None:
+        super().__init__(shape, lanes, noise, like)
         self._stack = Stack(self._slots, self._width, like)
         self._stacked = np.arange(self._slots)  # the slot of each row of the stack
 
@@ -225,7 +207,7 @@ class SingleActors(Actors):
         super().__init__(shape, lanes)
         self._deterministic = deterministic
         self._memory: list[Any] = [None] * lanes.n
-        self._actions: NDArray[Any] = spaces.empty_batch(self._space, lanes.n)
+        self._actions: NDArray[Any] = spaces.empty_batch(lanes.action_space, lanes.n)
 
     def put(self, slot: int, policy: Any) -> None:
         """Let ``policy`` act in ``slot``; `as_policy` adapts to the arguments of its `act`."""
@@ -236,18 +218,18 @@ class SingleActors(Actors):
         self._memory[lane] = None
 
     def actions(self, shown: Any, lanes: NDArray[np.intp], time: int) -> NDArray[Any]:  # noqa: ARG002
+        shape, casts = (1, *self._action_shape), self._actions.dtype.kind != "f"
         for lane in lanes.tolist():
-            policy = self._policies[lane // self._width]
             try:
-                action, self._memory[lane] = policy.ask(
+                action, self._memory[lane] = self._policies[lane // self._width].ask(
                     spaces.pick(shown, slice(lane, lane + 1)),
                     self._streams[lane],
                     self._memory[lane],
                     self._deterministic,
                 )
-                _check_shape(action, (1, *self._action_shape))
-                if action.dtype.kind == "f" and self._actions.dtype.kind != "f":
-                    spaces.check_elements(self._space, action, "the action")  # before it is cast
+                _check_shape(action, shape)
+                if casts and action.dtype.kind == "f":
+                    spaces.check_elements(self._lanes.action_space, action, "the action")
                 self._actions[lane] = action[0]
             except (Exception, SystemExit) as error:
                 raise _failed(error, lane) from error

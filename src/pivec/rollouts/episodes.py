@@ -29,7 +29,7 @@ def episode_seeds(seed: int, identity: str, episodes: int) -> NDArray[np.int64]:
     nor another label change anything. Below 2**31, which every environment accepts.
     """
     words = np.frombuffer(hashlib.sha256(identity.encode()).digest()[:16], dtype="<u4")
-    sequence = np.random.SeedSequence([seed, *(int(word) for word in words)])
+    sequence = np.random.SeedSequence([seed, *words.tolist()])
     return (sequence.generate_state(episodes) >> 1).astype(np.int64)
 
 
@@ -66,19 +66,20 @@ class _Earlier:
         self.states: list[NDArray[np.float32]] = []
         self.actions: list[NDArray[Any]] = []
         self.steps = 0  # rows that came in, kept or not
-        self.kept = 0
+
+    @property
+    def kept(self) -> int:
+        return sum(map(len, self.states))
 
     def add(self, states: NDArray[np.float32], actions: NDArray[Any] | None, steps: int) -> None:
         self.states.append(states.copy())
         if actions is not None:
             self.actions.append(actions.copy())
         self.steps += int(steps)
-        self.kept += len(states)
 
     def halve(self) -> None:
         self.states = [np.concatenate(self.states)[::2].copy()] if self.states else []
         self.actions = [np.concatenate(self.actions)[::2].copy()] if self.actions else []
-        self.kept = sum(map(len, self.states))
 
 
 class StepBuffer:
@@ -201,9 +202,8 @@ class PolicyEpisodes:
     """
 
     def __init__(self, limit: int | None = None, quota: Quota | None = None) -> None:
-        self.every = 1 if quota is None else quota.every
-        self._kept = np.zeros(0, np.int64) if quota is None else quota.lengths
-        self._limit = limit
+        quota = Quota(0) if quota is None else quota
+        self.every, self._kept, self._limit = quota.every, quota.lengths, limit
         self._episodes: dict[int, Episode] = {}
 
     def __len__(self) -> int:
@@ -224,27 +224,25 @@ class PolicyEpisodes:
         """Thin everything, rows of running episodes included, until it is within the limit."""
         if self._limit is None:
             return
-        whole = len(self) + len(self._kept)
-        if 2 * whole + sum(rows.kept > 0 for rows in running) > self._limit:
+        episodes = self._episodes.values()
+        if 2 * (len(self) + len(self._kept)) + sum(r.steps > 0 for r in running) > self._limit:
             raise UsageError(
                 f"{self._limit} states per policy are too few for its episodes: each keeps at "
                 "least its first and its terminal state, so raise max_states_per_policy"
             )
-        while self._n_states + sum(rows.kept for rows in running) > self._limit:
+        n_states = sum(len(e.states) for e in episodes) + int(self._kept.sum())
+        while n_states + sum(rows.kept for rows in running) > self._limit:
             self.every *= 2
-            parts: list[Episode | _Earlier] = [*self._episodes.values(), *running]
-            for part in parts:
-                part.halve()
+            for episode in episodes:
+                episode.halve()
+            for rows in running:
+                rows.halve()
             self._kept = self._kept // 2 + 1  # as `Episode.halve` leaves them
+            n_states = sum(len(e.states) for e in episodes) + int(self._kept.sum())
 
     def all(self) -> list[Episode]:
         """Return the episodes in the order of their numbers."""
         return [self._episodes[number] for number in sorted(self._episodes)]
-
-    @property
-    def _n_states(self) -> int:
-        mine = sum(len(episode.states) for episode in self._episodes.values())
-        return mine + int(self._kept.sum())
 
 
 class EpisodeRecorder:
@@ -302,7 +300,7 @@ class EpisodeRecorder:
         if terminated is not None and truncated is not None:
             over, cut = np.asarray(terminated, dtype=bool), np.asarray(truncated, dtype=bool)
             for lane in np.flatnonzero(self.active & (over | cut)).tolist():
-                last = None if terminal is None else terminal.get(lane)
+                last = (terminal or {}).get(lane)
                 ended.append(self._ended(lane, bool(over[lane]), bool(cut[lane]), last))
                 self.active[lane] = False
         if self.cut_after is not None:
@@ -327,9 +325,8 @@ class EpisodeRecorder:
     def cut(self, lanes: ArrayLike | None = None) -> list[tuple[int, Episode]]:
         """End the running episodes of all lanes, or of these (a mask); return those with a step."""
         mask = self._mask(lanes)
-        running = self.active & mask
+        begun = np.flatnonzero(self.active & mask & (self._buffer.lengths > 0))
         self.active &= ~mask
-        begun = np.flatnonzero(running & (self._buffer.lengths > 0))
         return [self._ended(lane, False, True) for lane in begun.tolist()]
 
     def _mask(self, lanes: ArrayLike | None) -> NDArray[np.bool_]:

@@ -22,12 +22,10 @@ from pivec.parallel import Tell, WorkFailed, current, usable_cores
 from pivec.policies import NamedPolicy, Policy
 from pivec.rollouts import observations as spaces
 from pivec.rollouts.actors import group_key, make_actors
-from pivec.rollouts.array_lanes import choose_array_lanes
-from pivec.rollouts.backends import layout, make_lanes
 from pivec.rollouts.environment import Environment, close
 from pivec.rollouts.episodes import PlayedPolicy, PolicyEpisodes, Quota, StepBuffer, episode_seeds
 from pivec.rollouts.features import feature_rows
-from pivec.rollouts.lanes import Lanes, Layout
+from pivec.rollouts.lanes import Lanes, Layout, choose_array_lanes, layout, make_lanes
 from pivec.terminal import Progress
 
 # A policy to play, with its index among those that were given.

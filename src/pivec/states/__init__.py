@@ -1,101 +1,52 @@
 """States that policies visited: VisitedStates in memory, Store on disk, readers and writers.
 
-visited.py      `VisitedStates`, three levels (policies, episodes, states), flat in memory
-derived.py      joining, regrouping and thinning data, parallel passes, moments
-store.py        `Store`: a folder with an index and Arrow files
-arrow.py        policies in Arrow files
-folders.py      local and remote folders of a store
-recorder.py     `StateRecorder`: a store that grows while a user's own loop runs
-recorded.py     `RecordedStates`: states recorded by others, found and read
-tables.py       recorded states in tables: which column means what, rows divided into episodes
-array_files.py  recorded states in .npz, .npy and HDF5 files
-minari.py       recorded states in Minari datasets
-export.py       a store for other tools: pandas, Parquet, .npz, Minari
+visited.py   `VisitedStates`, three levels (policies, episodes, states), flat in memory
+derived.py   joining, regrouping and thinning data, parallel passes, moments
+store.py     `Store`: a folder with an index and Arrow files
+arrow.py     policies in Arrow files
+folders.py   local and remote folders of a store
+recorded.py  `RecordedStates`: states recorded by others, found and put together
+
+Imported when they are needed:
+
+readers.py   recorded states in tables and array files: naming arrays, dividing rows into episodes
+minari.py    Minari datasets, read and written
+export.py    a store for other tools: pandas, Parquet, .npz, Minari
+recorder.py  `StateRecorder`: a store that grows while a user's own loop runs
 """
 
 from __future__ import annotations
 
-from pivec.states.derived import (
-    Moments,
-    Sent,
-    Span,
-    engine_for,
-    joined,
-    moments_of,
-    over_policies,
-    policy_ranges,
-    regrouped,
-    thin,
-    warn_of_constants,
-)
-from pivec.states.folders import without_credentials
-from pivec.states.recorded import (
-    RecordedStates,
-    find_recorded,
-    import_recorded,
-    is_recorded,
-    read_recorded,
-    split_recorded,
-)
-from pivec.states.recorder import (
-    LOCK_SECONDS,
-    RecorderOptions,
-    StateRecorder,
-    batch_of_one,
-    identity_of,
-)
-from pivec.states.store import Store, check_store_path, json_digest, load
-from pivec.states.visited import (
-    PolicyRecord,
-    RecordedPolicy,
-    VisitedStates,
-    check_finite,
-    check_states,
-    check_unique,
-    content_digest,
-    overlapping,
-    record_of,
-    record_of_played,
-    starts_of,
-)
-
-__all__ = [
-    "LOCK_SECONDS",
-    "Moments",
-    "PolicyRecord",
-    "RecordedPolicy",
-    "RecordedStates",
-    "RecorderOptions",
-    "Sent",
-    "Span",
-    "StateRecorder",
-    "Store",
-    "VisitedStates",
-    "batch_of_one",
-    "check_finite",
-    "check_states",
-    "check_store_path",
-    "check_unique",
-    "content_digest",
-    "engine_for",
-    "find_recorded",
-    "identity_of",
-    "import_recorded",
-    "is_recorded",
-    "joined",
-    "json_digest",
-    "load",
-    "moments_of",
-    "over_policies",
-    "overlapping",
-    "policy_ranges",
-    "read_recorded",
-    "record_of",
-    "record_of_played",
-    "regrouped",
-    "split_recorded",
-    "starts_of",
-    "thin",
-    "warn_of_constants",
-    "without_credentials",
-]
+from pivec.states.derived import Moments as Moments
+from pivec.states.derived import Sent as Sent
+from pivec.states.derived import Span as Span
+from pivec.states.derived import engine_for as engine_for
+from pivec.states.derived import joined as joined
+from pivec.states.derived import moments_of as moments_of
+from pivec.states.derived import over_policies as over_policies
+from pivec.states.derived import policy_ranges as policy_ranges
+from pivec.states.derived import regrouped as regrouped
+from pivec.states.derived import thin as thin
+from pivec.states.derived import warn_of_constants as warn_of_constants
+from pivec.states.folders import without_credentials as without_credentials
+from pivec.states.recorded import RecordedPolicy as RecordedPolicy
+from pivec.states.recorded import RecordedStates as RecordedStates
+from pivec.states.recorded import find_recorded as find_recorded
+from pivec.states.recorded import import_recorded as import_recorded
+from pivec.states.recorded import is_recorded as is_recorded
+from pivec.states.recorded import read_recorded as read_recorded
+from pivec.states.recorded import split_recorded as split_recorded
+from pivec.states.store import Store as Store
+from pivec.states.store import check_store_path as check_store_path
+from pivec.states.store import json_digest as json_digest
+from pivec.states.store import load as load
+from pivec.states.visited import PolicyRecord as PolicyRecord
+from pivec.states.visited import VisitedStates as VisitedStates
+from pivec.states.visited import check_finite as check_finite
+from pivec.states.visited import check_states as check_states
+from pivec.states.visited import check_unique as check_unique
+from pivec.states.visited import content_digest as content_digest
+from pivec.states.visited import overlapping as overlapping
+from pivec.states.visited import record_of as record_of
+from pivec.states.visited import record_of_played as record_of_played
+from pivec.states.visited import starts_of as starts_of

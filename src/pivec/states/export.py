@@ -13,13 +13,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pivec.errors import MissingExtra, UsageError
-from pivec.files import atomic_write, check_folder
+from pivec.files import atomic_write, check_folder, make_folder
 from pivec.rollouts import Environment
-from pivec.states.array_files import npz_path, write_npz
 from pivec.states.minari import write_minari
+from pivec.states.readers import METADATA
+from pivec.states.recorded import npz_path
 from pivec.states.store import Store
-from pivec.states.tables import METADATA
 from pivec.states.visited import EPISODE, PolicyRecord, VisitedStates
+
+_LEVELS = ("states", "episodes", "policies")
+_OTHER_COLUMNS = {*EPISODE.names, "policy", "group", "training_step", "episode", "step"}  # type: ignore[misc]
 
 
 def export(store: str | Path, target: str, level: str = "states") -> str:
@@ -44,7 +47,7 @@ def export(store: str | Path, target: str, level: str = "states") -> str:
             if path in taken:
                 path = path.with_stem(f"{path.stem}-{number}")
             taken.add(path)
-            write_npz(path, record, data.feature_names)
+            _write_npz(path, record, data.feature_names)
         return f"{len(taken)} files: {where}"
     if kind == "minari" and where:
         write_minari(source.load(), where, Environment.from_json(source.settings))
@@ -75,79 +78,95 @@ def write_parquet(data: VisitedStates, path: str | Path, level: str = "states") 
 
 def _batches(data: VisitedStates, level: str) -> Iterator[pa.RecordBatch]:
     """Yield the table, one batch per policy."""
-    if level not in _COLUMNS:
-        raise UsageError(f"level must be one of {', '.join(_COLUMNS)}, but is {level!r}")
-    for record in data.records:
-        batch = pa.record_batch(_COLUMNS[level](record, data))
-        if level == "states":  # the table describes its columns, so that it can be read back
-            known = {"columns": batch.schema.names, "features": _feature_columns(data)}
-            known |= {"feature_names": data.feature_names, "environment": data.environment}
-            actions = record.read_arrays()[1] if data.has_actions else None
-            if actions is not None:
-                known["action_shape"] = actions.shape[1:]
-            batch = batch.replace_schema_metadata({METADATA: json.dumps(known).encode()})
-        yield batch
-
-
-def _feature_columns(data: VisitedStates) -> list[str]:
-    """Name the columns of features differently from all others."""
-    return [
+    if level not in _LEVELS:
+        raise UsageError(f"level must be one of {', '.join(_LEVELS)}, but is {level!r}")
+    features = [  # named differently from all other columns
         f"state.{name}" if name in _OTHER_COLUMNS or "action" in name else name
         for name in data.feature_names
     ]
+    for record in data.records:
+        info, known = record.info, record.episodes
+        columns: dict[str, Any] = {}
+        metadata: dict[str, Any] = {}
+        if level == "policies":
+            columns["source"] = pa.array([info.source])
+            columns["episodes"] = pa.array([len(known)])
+            columns["states"] = pa.array([int(known["length"].sum())])
+            columns["mean_return"] = pa.array([float(np.mean(known["return"]))])
+        elif level == "episodes":
+            columns["episode"] = np.arange(len(known))
+            columns |= {name: np.ascontiguousarray(known[name]) for name in EPISODE.names or ()}
+        else:
+            columns, shape = _state_columns(record, features, data.has_actions)
+            metadata = {"features": features, "feature_names": data.feature_names} | shape
+        rows = len(next(iter(columns.values())))
+        owner = {
+            "policy": pa.array([info.label] * rows),
+            "group": pa.array([info.group] * rows),
+            "training_step": pa.array([info.step] * rows, pa.int64()),
+        }
+        batch = pa.record_batch(owner | columns)
+        if metadata:  # the table describes its columns, so that it can be read back
+            metadata |= {"columns": batch.schema.names, "environment": data.environment}
+            batch = batch.replace_schema_metadata({METADATA: json.dumps(metadata).encode()})
+        yield batch
 
 
-def _policy(record: PolicyRecord, _: VisitedStates) -> dict[str, Any]:
-    return {
-        **_owner(record, 1),
-        "source": pa.array([record.info.source]),
-        "episodes": pa.array([len(record.episodes)]),
-        "states": pa.array([int(record.episodes["length"].sum())]),
-        "mean_return": pa.array([float(np.mean(record.episodes["return"]))]),
-    }
-
-
-def _episodes(record: PolicyRecord, _: VisitedStates) -> dict[str, Any]:
-    n = len(record.episodes)
-    known = {name: np.ascontiguousarray(record.episodes[name]) for name in EPISODE.names or ()}
-    return {**_owner(record, n), "episode": np.arange(n), **known}
-
-
-def _states(record: PolicyRecord, data: VisitedStates) -> dict[str, Any]:
+def _state_columns(
+    record: PolicyRecord, features: list[str], has_actions: bool
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the columns of a table of states, and the shape of actions if there are any."""
     known = record.episodes
     lengths = known["length"]
     states, actions = record.read_arrays()
     acted = np.ones(len(states), dtype=bool)  # a terminal state has no action
     acted[np.cumsum(lengths) - 1] = False
     columns: dict[str, Any] = {
-        **_owner(record, len(states)),
-        "episode": np.repeat(np.arange(len(lengths)), lengths),
-        "step": np.concatenate([np.arange(length) for length in lengths]),
+        **_row_numbers(lengths),
         "return": np.repeat(known["return"], lengths),
         "seed": np.repeat(known["seed"], lengths),
         "terminated": np.repeat(known["terminated"], lengths) & ~acted,
         "truncated": np.repeat(known["truncated"], lengths) & ~acted,
     }
-    for column, name in enumerate(_feature_columns(data)):
+    for column, name in enumerate(features):
         columns[name] = np.ascontiguousarray(states[:, column])
-    if actions is not None and data.has_actions:
-        flat = actions.reshape(len(actions), -1)
-        for column in range(flat.shape[1]):
-            name = "action" if actions.ndim == 1 else f"action[{column}]"
-            values = np.zeros(len(states), dtype=flat.dtype)
-            values[acted] = flat[:, column]
-            columns[name] = pa.array(values, mask=~acted)
-    return columns
+    if actions is None or not has_actions:
+        return columns, {}
+    for column, moves in enumerate(actions.reshape(len(actions), -1).T):
+        values = np.zeros(len(states), dtype=moves.dtype)
+        values[acted] = moves
+        name = "action" if actions.ndim == 1 else f"action[{column}]"
+        columns[name] = pa.array(values, mask=~acted)
+    return columns, {"action_shape": actions.shape[1:]}
 
 
-def _owner(record: PolicyRecord, rows: int) -> dict[str, Any]:
-    """Return the columns that identify the policy."""
+def _row_numbers(lengths: Any) -> dict[str, Any]:
+    """Return the episode and the step of each state."""
     return {
-        "policy": pa.array([record.info.label] * rows),
-        "group": pa.array([record.info.group] * rows),
-        "training_step": pa.array([record.info.step] * rows, pa.int64()),
+        "episode": np.repeat(np.arange(len(lengths)), lengths),
+        "step": np.concatenate([np.arange(length) for length in lengths]),
     }
 
 
-_OTHER_COLUMNS = {*EPISODE.names, "policy", "group", "training_step", "episode", "step"}  # type: ignore[misc]
-_COLUMNS = {"states": _states, "episodes": _episodes, "policies": _policy}
+def _write_npz(path: Path, record: PolicyRecord, names: tuple[str, ...]) -> None:
+    """Write the episodes of one policy in the long layout; see `pivec.states.readers`."""
+    known, info = record.episodes, record.info
+    states, actions = record.read_arrays()
+    arrays: dict[str, Any] = {
+        "states": states,
+        **_row_numbers(known["length"]),
+        "returns": known["return"],
+        "seeds": known["seed"],
+        "terminated": known["terminated"],
+        "truncated": known["truncated"],
+        "feature_names": np.array(names),
+        "policy": np.array([info.label, info.group, str(info.step)], dtype=np.str_),
+    }
+    if actions is not None and len(actions):
+        # The terminal state has no action: its row repeats the last one and is not read.
+        rows = np.arange(len(states)) - arrays["episode"]
+        rows[np.cumsum(known["length"]) - 1] -= 1
+        arrays["actions"] = actions[rows]
+    make_folder(path.parent)
+    with atomic_write(path) as file:
+        np.savez(file, **arrays)

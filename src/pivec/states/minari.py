@@ -19,8 +19,9 @@ from pivec.errors import BadData, MissingExtra, UsageError
 from pivec.files import read_regular
 from pivec.policies import PolicyInfo
 from pivec.rollouts import Environment, Episode, close
+from pivec.states.recorded import RecordedPolicy
 from pivec.states.store import json_digest
-from pivec.states.visited import RecordedPolicy, VisitedStates
+from pivec.states.visited import VisitedStates
 
 _METADATA = "metadata.json"
 

@@ -11,28 +11,23 @@ import glob
 import os
 import warnings
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from functools import partial
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from pivec.errors import BadData, BadPolicyFile, PivecError, PivecWarning, UsageError
-from pivec.files import digest_of, is_uri, naming
+from pivec.files import digest_of, file_name, is_uri, naming
 from pivec.options import Features, TableOptions
 from pivec.policies import PolicyInfo, is_policy_file, natural_key
-from pivec.rollouts import PolicyEpisodes, feature_rows
+from pivec.rollouts import Episode, PolicyEpisodes, feature_rows
 from pivec.rollouts import observations as spaces
-from pivec.states.array_files import ARRAY_FILES
 from pivec.states.folders import without_credentials
-from pivec.states.minari import datasets_in, find_minari
 from pivec.states.store import Store, json_digest
-from pivec.states.tables import TABLE_FILES, is_frame, open_table, policies_in
 from pivec.states.visited import (
     PolicyRecord,
-    RecordedPolicy,
     VisitedStates,
     check_finite,
     check_unique,
@@ -43,9 +38,42 @@ from pivec.states.visited import (
     record_of,
 )
 
-_SUFFIXES = frozenset(ARRAY_FILES) | TABLE_FILES
+_TABLES = frozenset({".parquet", ".feather", ".arrow", ".csv", ".tsv"})
+_SUFFIXES = _TABLES | {".npz", ".npy", ".hdf5", ".h5"}
+_PREFIXES = ("npz:", "table:", "minari:", "store:")
+_FRAMES = {("pandas", "DataFrame"), ("polars", "DataFrame"), ("pyarrow", "Table")}
 _EXPECTED = "a table or array file, a folder of them, npz:DIR, minari:NAME or store:DIR"
 _WORLD = ("environment", "arguments", "wrappers", "imports", "features")  # settings that matter
+
+
+@dataclass(frozen=True)
+class RecordedPolicy:
+    """Recorded episodes of one policy, read on demand.
+
+    ``read`` yields them; their states are observations as they were found: a batch of arrays, or
+    dicts and tuples of them. If ``is_flat``, they are rows of numbers already.
+    """
+
+    info: PolicyInfo
+    read: Callable[[], Iterator[Episode]]
+    space: Any = None  # of the observations, where it is known
+    environment: str = ""
+    names: tuple[str, ...] | None = None  # of the values of a state
+    is_flat: bool = False
+    has_actions: bool | None = None  # None if unknown before reading
+    collected: Mapping[str, Any] = field(default_factory=dict)  # settings of a store it is in
+
+    def episodes(self) -> Iterator[Episode]:
+        """Read one episode after another."""
+        with naming(self.info.source, "recorded episodes", BadData):
+            try:
+                yield from self.read()
+            except BadData as error:
+                raise BadData(f"{self.info.source}: {error}") from error
+
+    def renamed(self, label: str) -> RecordedPolicy:
+        """Return the same with another label."""
+        return replace(self, info=replace(self.info, label=label))
 
 
 def find_recorded(spec: Any, options: TableOptions | None = None) -> list[RecordedPolicy]:
@@ -56,25 +84,32 @@ def find_recorded(spec: Any, options: TableOptions | None = None) -> list[Record
     chosen = options or TableOptions()
     if isinstance(spec, RecordedPolicy):
         return [spec]
-    if is_frame(spec):
+    if _is_frame(spec):
         spec = VisitedStates.from_pandas(spec, **vars(chosen))
     elif _is_episodes(spec):
         spec = VisitedStates.from_arrays([spec])
     if isinstance(spec, VisitedStates):
-        return _policies_of(spec)
+        return _policies_of(spec, {})
     text = os.fspath(spec)
-    if not text.startswith(tuple(_FINDERS)):
+    if not text.startswith(_PREFIXES):
         is_store = is_uri(text) or (Path(text).expanduser().is_dir() and is_recorded(text))
         text = f"{'store' if is_store else 'table'}:{text}"
-    kind, colon, where = text.partition(":")
+    kind, _, where = text.partition(":")
     if not where:
         raise UsageError(f"{spec!r} names no data: expected {_EXPECTED}")
-    with naming(kind + colon + without_credentials(where), "recorded episodes", BadData):
-        return _FINDERS[kind + colon](where, chosen)
+    with naming(f"{kind}:{without_credentials(where)}", "recorded episodes", BadData):
+        if kind == "minari":
+            from pivec.states.minari import find_minari
+
+            return find_minari(where)
+        if kind == "store":
+            store = Store.find(os.path.expanduser(where))
+            return _policies_of(store.load(), store.settings)
+        return _find_files(where, chosen, frozenset({".npz"}) if kind == "npz" else _SUFFIXES)
 
 
 def _find_files(
-    where: str, options: TableOptions, suffixes: frozenset[str] = _SUFFIXES
+    where: str, options: TableOptions, suffixes: frozenset[str]
 ) -> list[RecordedPolicy]:
     """Find the policies in a file, the files of a folder, or a glob."""
     home = Path(where).expanduser()
@@ -90,20 +125,19 @@ def _find_files(
     if not paths:
         raise UsageError(f"{home} holds no {' or '.join(sorted(suffixes))} file")
     paths.sort(key=lambda path: [natural_key(part) for part in path.parts])
-    return _with_unique_labels(
-        [
-            policy
-            for path in paths
-            for policy in _policies_in_file(path, home if home.is_dir() else path.parent, options)
-        ]
-    )
+    found = [
+        policy
+        for path in paths
+        for policy in _policies_in_file(path, home if home.is_dir() else path.parent, options)
+    ]
+    return _with_unique_labels(found)
 
 
 def _policies_in_file(path: Path, home: Path, options: TableOptions) -> list[RecordedPolicy]:
-    inner = path.relative_to(home)
+    from pivec.states.readers import array_policy, open_table, table_policies
+
+    inner, suffix = path.relative_to(home), path.suffix.lower()
     label = inner.with_suffix("").as_posix()
-    group = inner.parent.as_posix() if inner.parent != Path() else home.resolve().name
-    suffix = path.suffix.lower()
     if suffix not in _SUFFIXES:
         raise UsageError(
             f"{path} has the extension {suffix or '(none)'}, which no reader of recorded states "
@@ -111,19 +145,24 @@ def _policies_in_file(path: Path, home: Path, options: TableOptions) -> list[Rec
         )
     try:
         with naming(path, "recorded states", BadData):
-            digest = digest_of(path)
-            source = f"{'npz' if suffix == '.npz' else 'table'}:{path}"
-            if suffix in TABLE_FILES:
-                return policies_in(open_table(path), options, label, source, digest)
-            is_npz = suffix == ".npz"
+            digest, is_npz = digest_of(path), suffix == ".npz"
+            source = f"{'npz' if is_npz else 'table'}:{path}"
+            if suffix in _TABLES:
+                return table_policies(open_table(path), options, label, source, digest)
+            group = inner.parent.as_posix() if inner.parent != Path() else home.resolve().name
             fingerprint = digest if is_npz else json_digest([digest, label, vars(options)])
             info = PolicyInfo(label, group, None, source, {}, fingerprint)
-            return [ARRAY_FILES[suffix](path, info, options)]
+            return [array_policy(path, info, options)]
     except (BadData, BadPolicyFile) as error:
         text = str(error)
         raise BadData(text if str(path) in text else f"{path}: {text}") from error
     except UsageError as error:
         raise UsageError(f"{path}: {error}") from error
+
+
+def npz_path(label: str) -> Path:
+    """Return the path of a policy's file; folders in a label stay, but lead nowhere else."""
+    return Path("/".join(filter(None, map(file_name, label.split("/")))) + ".npz")
 
 
 def _with_unique_labels(policies: Sequence[RecordedPolicy]) -> list[RecordedPolicy]:
@@ -135,20 +174,15 @@ def _with_unique_labels(policies: Sequence[RecordedPolicy]) -> list[RecordedPoli
             label, path = policy.info.label, Path(policy.info.source.partition(":")[2])
             name = (path.stem, path.parent.name)[level]
             if counts[label] > 1 and name not in ("", label):
-                result[number] = _renamed(policy, f"{name}/{label}")
+                result[number] = policy.renamed(f"{name}/{label}")
     return result
 
 
-def _renamed(policy: RecordedPolicy, label: str) -> RecordedPolicy:
-    return replace(policy, info=replace(policy.info, label=label))
-
-
-def _policies_of(source: VisitedStates | Store) -> list[RecordedPolicy]:
+def _policies_of(data: VisitedStates, settings: Mapping[str, Any]) -> list[RecordedPolicy]:
     """Return the policies of data; their fingerprints are digests of the states.
 
     The fingerprint of a policy would stay the same when it plays other episodes.
     """
-    data, settings = (source.load(), source.settings) if isinstance(source, Store) else (source, {})
     return [
         RecordedPolicy(
             replace(
@@ -165,28 +199,22 @@ def _policies_of(source: VisitedStates | Store) -> list[RecordedPolicy]:
     ]
 
 
-_FINDERS: dict[str, Callable[[str, TableOptions], list[RecordedPolicy]]] = {
-    "npz:": partial(_find_files, suffixes=frozenset({".npz"})),
-    "table:": _find_files,
-    "minari:": lambda name, _: find_minari(name),
-    "store:": lambda where, _: _policies_of(Store.find(os.path.expanduser(where))),
-}
-
-
 def is_recorded(thing: object) -> bool:
     """Return whether something given as a policy stands for recorded states."""
     if not isinstance(thing, str | os.PathLike):
-        data = VisitedStates | RecordedPolicy
-        return isinstance(thing, data) or is_frame(thing) or _is_episodes(thing)
+        is_data = isinstance(thing, VisitedStates | RecordedPolicy)
+        return is_data or _is_frame(thing) or _is_episodes(thing)
     text = os.fspath(thing)
-    if text.startswith(tuple(_FINDERS)):
+    if text.startswith(_PREFIXES):
         return True
     if is_uri(text):
         return Store.exists(text)
     path = Path(text).expanduser()
     with contextlib.suppress(OSError, ValueError):  # of names that are not paths
-        if path.is_dir():
-            return Store.exists(path) or _is_comparison(path)
+        if path.is_dir():  # a store, or a comparison without policies beside its states
+            is_comparison = Store.exists(path / "states")
+            is_comparison = is_comparison and not _has_policies(path, but=("states", "space"))
+            return is_comparison or Store.exists(path)
         files = [path] if path.is_file() else map(Path, glob.glob(str(path), recursive=True))
         kinds = [
             file.suffix.lower() in _SUFFIXES and not is_policy_file(file, named=False)
@@ -196,13 +224,17 @@ def is_recorded(thing: object) -> bool:
     return False
 
 
-def _is_comparison(folder: Path) -> bool:
-    """Return whether a folder holds the states of a comparison, and no policies beside them."""
-    if not Store.exists(folder / "states"):
-        return False
-    own = ("states", "space")
-    beside = (path for path in folder.rglob("*") if path.relative_to(folder).parts[0] not in own)
-    return not any(is_policy_file(path, named=False) for path in beside if path.is_file())
+def _has_policies(folder: Path, but: Sequence[str] = ()) -> bool:
+    return any(
+        is_policy_file(path, named=False)
+        for path in folder.rglob("*")
+        if path.relative_to(folder).parts[0] not in but and path.is_file()
+    )
+
+
+def _is_frame(thing: object) -> bool:
+    kind = type(thing)
+    return (kind.__module__.partition(".")[0], kind.__name__) in _FRAMES
 
 
 def _is_episodes(thing: object) -> bool:
@@ -225,9 +257,7 @@ def split_recorded(policies: Any) -> tuple[Any, list[RecordedPolicy]]:
             if runs:
                 running[label] = thing
             is_alone = len(found) == 1 and not runs
-            for policy in found:
-                name = label if is_alone else f"{label}/{policy.info.label}"
-                recorded.append(_renamed(policy, name))
+            recorded += [p.renamed(label if is_alone else f"{label}/{p.info.label}") for p in found]
         return running, recorded
     is_list = isinstance(policies, Sequence) and not isinstance(policies, str)
     remaining = []
@@ -242,16 +272,14 @@ def _split(thing: Any) -> tuple[bool, list[RecordedPolicy]]:
     """Return whether something holds policies to run, and the recorded states in it."""
     if is_recorded(thing):
         return False, find_recorded(thing)
-    folder = Path(thing).expanduser() if isinstance(thing, str | os.PathLike) else None
-    if folder is None or not folder.is_dir():
+    folder = Path(thing).expanduser() if isinstance(thing, str | os.PathLike) else Path(os.devnull)
+    # Datasets of Minari have a folder data with their metadata.
+    if not folder.is_dir() or not any(folder.rglob("data/metadata.json")):
         return True, []
-    recorded = [
-        policy for path in datasets_in(folder) for policy in find_recorded(f"minari:{path}")
-    ]
-    runs = not recorded or any(
-        is_policy_file(path, named=False) for path in folder.rglob("*") if path.is_file()
-    )
-    return runs, recorded
+    from pivec.states.minari import datasets_in
+
+    found = [policy for path in datasets_in(folder) for policy in find_recorded(f"minari:{path}")]
+    return not found or _has_policies(folder), found
 
 
 def read_recorded(

@@ -6,7 +6,7 @@ import hashlib
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pivec.errors import BadData, UsageError
-from pivec.files import naming
 from pivec.options import TableOptions
 from pivec.policies import Policy, PolicyInfo, other_names
 from pivec.results import policies_table
@@ -134,32 +133,6 @@ def _concatenated(episodes: Sequence[Episode]) -> Arrays:
     moves = [episode.actions for episode in episodes if episode.actions is not None]
     states = np.concatenate([episode.states for episode in episodes])
     return states, np.concatenate(moves) if moves else None
-
-
-@dataclass(frozen=True)
-class RecordedPolicy:
-    """Recorded episodes of one policy, read on demand.
-
-    ``read`` yields them; their states are observations as they were found: a batch of arrays, or
-    dicts and tuples of them. If ``is_flat``, they are rows of numbers already.
-    """
-
-    info: PolicyInfo
-    read: Callable[[], Iterator[Episode]]
-    space: Any = None  # of the observations, where it is known
-    environment: str = ""
-    names: tuple[str, ...] | None = None  # of the values of a state
-    is_flat: bool = False
-    has_actions: bool | None = None  # None if unknown before reading
-    collected: Mapping[str, Any] = field(default_factory=dict)  # settings of a store it is in
-
-    def episodes(self) -> Iterator[Episode]:
-        """Read one episode after another."""
-        with naming(self.info.source, "recorded episodes", BadData):
-            try:
-                yield from self.read()
-            except BadData as error:
-                raise BadData(f"{self.info.source}: {error}") from error
 
 
 class VisitedStates:
@@ -334,10 +307,10 @@ class VisitedStates:
         >>> VisitedStates.from_pandas(table)
         VisitedStates(2 policies, 2 episodes, 3 states of 1 features)
         """
+        from pivec.states.readers import table_of, table_policies
         from pivec.states.recorded import RecordedStates
-        from pivec.states.tables import policies_in, table_of
 
-        sources = policies_in(table_of(frame), TableOptions(**columns))
+        sources = table_policies(table_of(frame), TableOptions(**columns))
         return RecordedStates(sources, environment=environment).run()
 
     def __len__(self) -> int:
