@@ -67,8 +67,8 @@ def difference_of(explanation=None, **changes):
         "environment": "CartPole-v1",
         "episodes": (50, 40),
         "mean_returns": (480.0, 31.5),
-        "frames": {(a, 0): Frame(Visit(a, 3, 120, 991, 0.2)),
-                   (b, 0): Frame(Visit(b, 1, 7, 17, 0.4), None, "it does not render")},
+        "frames": (Frame(Visit(a, 0, 3, 120, 991, 0.2)),
+                   Frame(Visit(b, 0, 1, 7, 17, 0.4), None, "it does not render")),
         "clips": (Clip("Largest", "two episodes", None, "it does not render"),),
         "notes": ("the states were thinned",),
     }  # fmt: skip

@@ -65,7 +65,7 @@ def test_mistakes_are_sentences(run, folder, given, message):
 def test_text_from_outside_is_escaped():
     bad = "<script>alert(1)</script>\x1b[31m"
     face = RegionSummary(0, bad, 1.0, (bad, 1.0), (bad, 0.0), (0.1,) * 10, 1.0, 1.0,
-                  (Visit(bad, 0, 1, 2, 0.5),), ((0.0, 1.0),))  # fmt: skip
+                  (Visit(bad, 0, 0, 1, 2, 0.5),), ((0.0, 1.0),))  # fmt: skip
     result = Regions(bad, "visitation", (Feature(bad),), (bad,), np.ones((1, 1)), (face,), (bad,))
     page = regions_html(result)
     assert "<script>alert" not in page

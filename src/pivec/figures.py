@@ -165,13 +165,13 @@ def quiet_axes(axes: Axes, *, frame: bool = True) -> None:
         spine.set_linewidth(0.8)
 
 
-def lined_axes(axes: Axes, labelsize: float = 9.5) -> None:
-    """Draw quiet axes with horizontal lines."""
+def lined_axes(axes: Axes, labelsize: float = 9.5, across: bool = False) -> None:
+    """Draw thin axes with horizontal grid lines; ``across`` with vertical ones and no y axis."""
     axes.tick_params(length=2.5, width=0.6, labelsize=labelsize, color=MUTED, labelcolor=INK)
-    axes.grid(axis="y", color=HAIRLINE, linewidth=0.6)
+    axes.grid(axis="x" if across else "y", color=HAIRLINE, linewidth=0.6)
     axes.set_axisbelow(True)
     for name, spine in axes.spines.items():
-        spine.set_visible(name in ("left", "bottom"))
+        spine.set_visible(name == "bottom" or (name == "left" and not across))
         spine.set_color(HAIRLINE)
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import base64
 import math
-import os
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from html import escape
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from pivec.figures import to_png
@@ -59,6 +59,15 @@ class Result:
         )
 
 
+class Explanation(Result):
+    """A result whose fields are also its content as JSON."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the headline and all fields as plain values; None for NaN."""
+        content: dict[str, Any] = plain(vars(self))
+        return {"headline": self.headline()} | content
+
+
 def html_table(headline: str, rows: Sequence[Row], total: int, more: str = ".table()") -> str:
     """Return a sentence and the first of so many rows as HTML; all text is escaped."""
     heads = "".join(f"<th>{escape(printable(name))}</th>" for name in (rows[0] if rows else ()))
@@ -100,12 +109,16 @@ def policies_table(
 def plain(value: Any) -> Any:
     """Convert arrays, mappings and dataclasses for JSON; NaN and infinity become None.
 
+    Paths become relative to the folder above their own: pictures are in folders next to the JSON.
+
     Examples
     --------
     >>> import numpy as np
     >>> plain({"a": np.array([1.0, np.nan]), "b": (True, "c")})
     {'a': [1.0, None], 'b': [True, 'c']}
     """
+    if isinstance(value, Result) and hasattr(value, "to_json"):
+        return value.to_json()
     if is_dataclass(value) and not isinstance(value, type):
         return plain({field.name: getattr(value, field.name) for field in fields(value)})
     if isinstance(value, Mapping):
@@ -114,8 +127,8 @@ def plain(value: Any) -> Any:
         return plain(value.tolist())
     if isinstance(value, list | tuple):
         return [plain(part) for part in value]
-    if isinstance(value, os.PathLike):
-        return os.fspath(value)
+    if isinstance(value, PurePath):
+        return "/".join(value.parts[-2:])
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 

@@ -130,13 +130,12 @@ def test_clips_and_frames_beside_the_page_are_shown(walked, pages, tmp_path):
     (folder / "c.webp").write_bytes(PICTURE)
     region = int(explained.order[0])
     content = {
-        "explanation": {"labels": labels, "distance": explained.distance},
-        "clips": [{"title": "Both", "words": "from the start", "picture": "c.webp"}],
+        "decomposition": {"labels": labels, "distance": explained.distance},
+        "clips": [{"title": "Both", "caption": "from the start", "path": "c.webp"}],
         "frames": [
             {
-                "region": region,
-                "visit": {"policy": labels[0], "episode": 0, "step": 1},
-                "picture": "c.webp",
+                "visit": {"policy": labels[0], "region": region, "episode": 0, "step": 1},
+                "path": "c.webp",
             }
         ],
     }

@@ -14,8 +14,7 @@ import pytest
 from made_pages import HOSTILE
 
 from pivec.options import ReplayOptions
-from pivec.server.application import Handlers, LatestSnapshot, WorkerThread
-from pivec.server.serving import listening, make_server
+from pivec.server.application import Handlers, LatestSnapshot, listening, make_server
 
 # A picture of one dot.
 PICTURE = base64.b64decode(
@@ -56,7 +55,7 @@ def served(hostile, tmp_path_factory):
     leave(hostile.space, 46, out)
     with listening(0) as listener:
         latest = LatestSnapshot(out, quiet=True)
-        handlers = Handlers(latest, ReplayOptions(), WorkerThread(), StubClipMaker(), interval=0.05)
+        handlers = Handlers(latest, ReplayOptions(), StubClipMaker(), interval=0.05)
         server, address = make_server(handlers, listener)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()

@@ -9,7 +9,6 @@ import pytest
 
 import pivec
 from pivec import figures as canvas
-from pivec.explanations import pairs
 
 LABELS = ["ppo-0/100", "ppo-0/200", "[red]a2c"]
 
@@ -118,7 +117,7 @@ def test_pictures_and_clips_are_made_and_kept(run, cartpole, undrawn):
     assert "with 2 pictures and 2 clips" in done.out
     folder = cartpole / "explain" / "left--random"
     read = json.loads((folder / "explain.json").read_text())
-    files = [made["picture"] for made in read["frames"] + read["clips"]]
+    files = [made["path"] for made in read["frames"] + read["clips"]]
     assert all((folder / file).read_bytes()[8:12] == b"WEBP" for file in files)
     page = (folder / "explain.html").read_text()
     assert page.count("data:image/webp;base64,") == 4
@@ -132,7 +131,8 @@ def test_pictures_and_clips_are_made_and_kept(run, cartpole, undrawn):
 @pytest.fixture
 def blind(monkeypatch):
     """Let nothing be filmed."""
-    monkeypatch.setattr(pairs, "render", lambda jobs, *rest: ["it does not draw"] * len(jobs))
+    failing = lambda jobs, *rest: ["it does not draw"] * len(jobs)  # noqa: E731
+    monkeypatch.setattr("pivec.explanations.pairs.render", failing)
 
 
 def test_what_cannot_be_drawn_leaves_the_table_whole(run, cartpole, undrawn, blind, tmp_path):
@@ -151,7 +151,7 @@ def test_the_middle_of_each_behaviour_is_shown(run, cartpole, undrawn, blind, tm
     assert [clip["title"] for clip in read["behaviours"]] == [
         "Behaviour 1: 1 policy", "Behaviour 2: 1 policy",
     ]  # fmt: skip
-    assert "random, episode 0 (seed " in read["behaviours"][1]["words"]
+    assert "random, episode 0 (seed " in read["behaviours"][1]["caption"]
     assert "Behaviour 2: 1 policy" in (tmp_path / "explain.html").read_text()
 
 

@@ -21,11 +21,13 @@ from pivec.explanations.clips import (
     RenderJob,
     digests,
     draw_frames,
+    frame_jobs,
     pictures,
-    render_frames,
+    render,
     resized,
     run_job,
 )
+from pivec.options import ReplayOptions
 from pivec.parallel import Engine, Reply, WorkFailed, using
 from pivec.states import Store
 
@@ -46,7 +48,11 @@ def drawable():
 
 def replayed(env, where, **options):
     pivec.collect(env, "random", 2, seed=5, store=where, **options)
-    return Replayer(Store(where), None if isinstance(env, str) else env)
+    return Replayer(Store(where), ReplayOptions(env=None if isinstance(env, str) else env))
+
+
+def render_frames(*arguments):
+    return render(frame_jobs(*arguments))
 
 
 @pytest.mark.parametrize("name", list(drawable()))
@@ -87,7 +93,7 @@ def test_a_doctored_store_shows_no_frame(tmp_path):
     )
     with store.writing():
         store.add(replace(record, read_arrays=lambda: (states, actions)))
-    replayer = Replayer(Store(tmp_path / "s"), worlds.make_walk)
+    replayer = Replayer(Store(tmp_path / "s"), ReplayOptions(env=worlds.make_walk))
     takes = [replayer.stored("random", number) for number in (0, 1)]
     early, late = tmp_path / "early.webp", tmp_path / "late.webp"
     assert list(draw_frames(replayer.scene, takes[0], {12: early})) == [early]
@@ -146,7 +152,7 @@ def test_a_cluster_draws_the_same(ray_engine, tmp_path):
 
 def test_an_environment_that_ends_its_process_costs_its_own_frames_only(tmp_path):
     pivec.collect(worlds.make_dying, "random", 4, seed=5, store=tmp_path / "s")
-    replayer = Replayer(Store(tmp_path / "s"), worlds.make_dying)
+    replayer = Replayer(Store(tmp_path / "s"), ReplayOptions(env=worlds.make_dying))
     takes = [replayer.stored("random", number) for number in range(4)]
     dying = [bool(take.states[0, 0] < 4) for take in takes]
     assert sum(dying) == 1
@@ -196,7 +202,7 @@ def test_a_process_has_no_screen(monkeypatch):
 def test_a_process_that_draws_imports_nothing_heavy():
     code = "import sys, pivec.explanations.clips; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
-    heavy = {"matplotlib", "numba", "torch"}
+    heavy = {"matplotlib", "numba", "pyarrow", "scipy", "sklearn", "torch"}
     assert not heavy & set(done.stdout.split())
 
 

@@ -14,7 +14,7 @@ from scipy.stats import ttest_ind
 
 from pivec.errors import UsageError
 from pivec.explanations import explain_groups
-from pivec.explanations.groups import feature_edges, times_below, welch
+from pivec.explanations.differences import FeatureTimes, welch
 from pivec.report import group_explanation_html, print_group_explanation
 from pivec.statistics import benjamini_hochberg
 
@@ -35,9 +35,9 @@ def test_what_differs_is_told_first(five):
     assert feature.where.startswith("x above")
     for contrast in (feature, region):
         assert contrast.significant
-        assert contrast.apart == -1
-        assert contrast.means == pytest.approx((0.016, 0.3), abs=0.03)
-        assert contrast.low < -0.284 < contrast.high
+        assert contrast.separation == 1
+        assert contrast.values == pytest.approx((0.016, 0.3), abs=0.03)
+        assert contrast.low < 0.284 < contrast.high
     for fact in ("all 5 runs of ppo", "x above", "any of a2c: 2"):
         assert fact in result.headline()
     assert "chance" not in result.headline()
@@ -64,10 +64,10 @@ def test_groups_are_chosen_by_patterns_and_names(five):
     assert by_pattern.groups == ("B", "A")
     assert [len(runs) for runs in by_pattern.runs] == [2, 5]
     assert by_pattern.left_out == ("ppo-0", "ppo-3", "ppo-4")
-    assert by_pattern.regions[0].apart == 1
+    assert by_pattern.regions[0].separation == -1
     named = explain_groups(five, ["ppo", "a2c"])
     assert named.groups == ("ppo", "a2c")
-    assert named.regions[0].difference == pytest.approx(-explain_groups(five).regions[0].difference)
+    assert named.regions[0].size == pytest.approx(-explain_groups(five).regions[0].size)
 
 
 def test_mistakes_are_sentences():
@@ -107,30 +107,29 @@ def test_the_last_checkpoints_are_looked_at(five):
     counts = five.space.descriptions.arrays["counts"][rows]
     shares = (counts / counts.sum(axis=1, keepdims=True))[:, right]
     contrast = next(c for c in last.regions if c.region == right)
-    assert contrast.times[0] == pytest.approx(shares)
+    assert contrast.runs[0] == pytest.approx(shares)
 
 
 def test_without_states_regions_are_told(five):
     result = explain_groups(replace(five, data=None))
     assert not result.features
-    assert result.regions[0].apart
+    assert result.regions[0].separation
     assert len(result.notes) == 1
 
 
 def test_of_several_fits_the_first_is_told():
     result = explain_groups(findings(groups_of(FIVE, checkpoints=1), backgrounds=2))
     assert len(result.regions) == 3
-    assert sum(c.means[0] for c in result.regions) == pytest.approx(1)
+    assert sum(c.values[0] for c in result.regions) == pytest.approx(1)
     assert "2 fits" in result.notes[0]
 
 
 def test_numbers_are_those_of_slow_formulas(five, rng):
     a, b = rng.random((4, 3)), rng.random((6, 3))
-    difference, low, high, p_value = welch(a, b)
-    slow = ttest_ind(a, b, equal_var=False)
+    low, high, p_value = welch(a, b)
+    slow = ttest_ind(b, a, equal_var=False)
     assert p_value == pytest.approx(slow.pvalue)
     ends = slow.confidence_interval(0.95)
-    assert difference == pytest.approx(a.mean(axis=0) - b.mean(axis=0))
     assert low == pytest.approx(ends.low)
     assert high == pytest.approx(ends.high)
     result = explain_groups(five)
@@ -147,7 +146,7 @@ def test_numbers_are_those_of_slow_formulas(five, rng):
 def test_spans_are_tested_by_exchanging_runs(five):
     result = explain_groups(five)
     data = five.states
-    times = times_below(data, feature_edges(data), by_state=False)
+    times = FeatureTimes(data, five.features, by_state=False).below
     runs = [run for own in result.runs for run in own]
     rows = [[i for i, group in enumerate(data.groups) if group == run] for run in runs]
     p_values = []

@@ -13,7 +13,7 @@ import explained_pairs as made
 import pivec
 from pivec.errors import UsageError
 from pivec.explanations import ComparisonFolder, explain_pair, leading_regions, pair_folder
-from pivec.explanations.pairs import best_window, region_values
+from pivec.explanations.clips import best_window
 
 
 def walks(rng, share_of_far):
@@ -53,9 +53,9 @@ def test_the_first_region_is_where_only_one_of_them_is(findings):
     assert e.words[first].startswith("height above")
     assert e.share[1, first] > 5 * e.share[0, first]
     assert "runs/near and runs/far" in difference.headline()
-    assert {policy for policy, _ in difference.frames} == {"runs/near", "runs/far"}
-    for (policy, _), frame in difference.frames.items():
-        assert frame.visit.policy == policy
+    assert {frame.visit.policy for frame in difference.frames} == {"runs/near", "runs/far"}
+    for frame in difference.frames:
+        assert difference.frame(frame.visit.policy, frame.visit.region) is frame
     shares = [difference.share(region) for region in range(len(e.words))]
     assert sum(shares) == pytest.approx(1.0, rel=1e-9)
 
@@ -110,8 +110,8 @@ def test_json_is_strict_and_whole(findings):
     difference = explain_pair(findings, "near", "far", top=1)
     read = json.loads(json.dumps(difference.to_json(), allow_nan=False))
     assert len(read["leading"]) == 1
-    measured = read["explanation"]["regions"]["measured"]
-    assert sum(measured) == pytest.approx(read["explanation"]["distance"], rel=1e-9)
+    parts = read["decomposition"]
+    assert sum(parts["regions"]["measured"]) == pytest.approx(parts["distance"], rel=1e-9)
     assert read["frames"][0]["visit"]["policy"] in difference.labels
 
 
@@ -164,8 +164,7 @@ def test_averages_that_shift_are_sure_among_all_features():
 
 
 def test_a_step_is_worth_the_part_of_its_region():
-    explanation = made.explanation_of()
-    ours, theirs = (region_values(explanation, side) for side in (0, 1))
+    ours, theirs = (made.difference_of().region_values(which) for which in (0, 1))
     np.testing.assert_allclose(ours, [0.12 + 0.09, -0.02 + 0.03, 0, 0], atol=1e-12)
     np.testing.assert_allclose(theirs, [-0.12 + 0.09, 0.02 + 0.03, 0, 0], atol=1e-12)
 

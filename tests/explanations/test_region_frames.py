@@ -2,34 +2,14 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 from PIL import Image
 
 import pivec
 from pivec.characterizations import Space, Visitation
 from pivec.explanations import ComparisonFolder, summarize_regions
-from pivec.explanations.regions import NearVisits, choose_visits
 from pivec.options import ReplayOptions
 from pivec.states import Store
-
-
-def near(*rows):
-    """Make visits of (policy, episode, region, step, distance)."""
-    columns = zip(*rows, strict=True)
-    return NearVisits(
-        *(np.array(c, dtype=np.float32 if i == 4 else int) for i, c in enumerate(columns))
-    )
-
-
-def test_an_episode_that_shows_several_regions_is_preferred():
-    visits = near((0, 0, 0, 5, 0.1), (1, 3, 0, 2, 0.2), (1, 3, 1, 9, 0.3), (0, 1, 1, 4, 0.25),
-                  (1, 3, 2, 7, 0.9), (2, 0, 2, 1, 0.1))  # fmt: skip
-    # Region 2 is shown too badly by the episode that shows the two others.
-    assert choose_visits(visits, {0, 1, 2}, ()) == {0: 1, 1: 2, 2: 5}
-    assert choose_visits(visits, {0, 1}, {1}) == {0: 0, 1: 3}
-    assert choose_visits(visits, {2}, {2}) == {2: 4}
-    assert choose_visits(visits, (), ()) == {}
 
 
 @pytest.fixture(scope="module")
@@ -54,14 +34,18 @@ def test_frames_are_of_states_of_their_region(compared, tmp_path):
         assert visit.policy == "random"
         state = list(findings.states["random"].episodes())[visit.episode][visit.step]
         assert findings.background.background_.assign(state[None])[0] == [region.number]
+        nearest = next(visit for visit in region.visits if visit.policy == "random")
+        assert visit.distance <= nearest.distance + 0.25
         with Image.open(region.frame.path) as image:
             assert image.format == "WEBP"
+    # An episode that shows several regions is preferred.
+    assert len({region.frame.visit.episode for region in drawn}) < len(drawn)
     mine = {region.number for region in summarize_regions(findings) if _visited(region, "random")}
     assert {region.number for region in drawn} == mine
     if len(mine) < len(faces):
         assert f"no picture of {len(faces) - len(mine)} region" in faces.notes[0]
-    content = faces.to_json(tmp_path)["regions"][drawn[0].number]
-    assert (tmp_path / content["frame"]["path"]).exists()
+    content = faces.to_json()["regions"][drawn[0].number]
+    assert (tmp_path.parent / content["frame"]["path"]).exists()
 
 
 def _visited(region, label):

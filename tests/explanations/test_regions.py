@@ -20,12 +20,12 @@ from pivec.explanations import (
     Regions,
     RegionSummary,
     Visit,
+    explain_pair,
     region_names,
     summarize_regions,
 )
 from pivec.explanations import names as words_of
 from pivec.explanations.names import MIDDLE, written
-from pivec.explanations.regions import nearest_visits, visit_statistics
 from pivec.figures import to_png
 from pivec.mixtures import Mixture
 from pivec.report import regions_html
@@ -198,8 +198,17 @@ def walks():
     return VisitedStates(records, data.feature_names), model
 
 
+def with_regions(data, model):
+    """Describe data by regions that were not fitted."""
+    method = fitted(model)
+    method.fit(data)  # for all else that a fit leaves
+    for name in ("weights", "means", "variances", "center", "scale"):
+        setattr(method, f"{name}_", getattr(model, name))
+    return ComparisonFolder(Path("here"), Space(method, method.describe(data)), data)
+
+
 def test_sightings_are_counted_by_hand(walks):
-    when, ends, near = visit_statistics(*walks, most=5)
+    regions = summarize_regions(with_regions(*walks), visits=5)
     # Half of the weight is a policy's, divided evenly between its episodes and their states.
     spread = np.zeros((3, 10))
     spread[0, [0, 2]] += 1 / 16
@@ -208,14 +217,15 @@ def test_sightings_are_counted_by_hand(walks):
     spread[2, 5] += 1 / 8
     for region, tenth in ((0, 0), (2, 3), (1, 6)):
         spread[region, tenth] += 1 / 6
+    when = np.array([region.when for region in regions])
     assert when == pytest.approx(spread / spread.sum(axis=1, keepdims=True))
-    assert ends[0] == pytest.approx([1.0, 0.0, 0.0])
-    assert ends[1] == pytest.approx([0.0, 0.75, 0.25])
-    rows = zip(near.policy, near.region, near.episode, near.step, near.distance, strict=True)
+    assert [region.begins for region in regions] == pytest.approx([1.0, 0.0, 0.0])
+    assert [region.ends for region in regions] == pytest.approx([0.0, 0.75, 0.25])
+    visits = [visit for region in regions for visit in region.visits]
     # The last state of the thinned episode is nearest to its region, but its step is not known.
-    assert [tuple(map(float, row)) for row in rows] == [
-        (0, 0, 1, 0, pytest.approx(0.1)), (0, 0, 0, 1, 0.25), (0, 1, 0, 3, 0.5), (0, 2, 1, 1, 1.0),
-        (1, 0, 0, 0, 1.0), (1, 2, 0, 2, pytest.approx(0.2, rel=1e-5)),
+    assert [(v.policy, v.region, v.episode, v.step, v.distance) for v in visits] == [
+        ("a", 0, 1, 0, pytest.approx(0.1)), ("b", 0, 0, 0, 1.0), ("a", 1, 0, 3, 0.5),
+        ("b", 2, 0, 2, pytest.approx(0.2, rel=1e-5)), ("a", 2, 1, 1, 1.0),
     ]  # fmt: skip
 
 
@@ -232,13 +242,15 @@ def test_the_nearest_visit_is_the_nearest():
                 distance = float(np.sqrt((z / mixture.variances[region]).mean()))
                 if distance < slow.get((label, region), (np.inf,))[0]:
                     slow[label, region] = distance, number, step
-    fast = nearest_visits(findings, data.labels, range(4))
-    assert {key: (v.distance, v.episode, v.step) for key, v in fast.items()} == {
+    fast = [visit for region in summarize_regions(findings) for visit in region.visits]
+    assert {(v.policy, v.region): (v.distance, v.episode, v.step) for v in fast} == {
         key: (pytest.approx(d, rel=1e-5), episode, step) for key, (d, episode, step) in slow.items()
     }
-    assert all(visit.seed is None for visit in fast.values())
-    few = nearest_visits(findings, ["c"], {1, 2})
-    assert few == {key: visit for key, visit in fast.items() if key[0] == "c" and key[1] in (1, 2)}
+    assert all(visit.seed is None for visit in fast)
+    difference = explain_pair(findings, "a", "c")
+    shown = {frame.visit for frame in difference.frames}
+    assert shown <= {visit for visit in fast if visit.policy in "ac"}
+    assert {visit.region for visit in shown} <= set(difference.leading)
 
 
 @pytest.fixture(scope="module")
@@ -288,7 +300,7 @@ def test_a_space_without_states_has_words_and_shares(compared, tmp_path):
     assert [r.name for r in faces] == [r.name for r in summarize_regions(compared)]
     assert faces[0].visits == ()
     assert math.isnan(faces[0].ends)
-    assert faces[0].when_words == ""
+    assert faces[0].period == ""
     assert "states" in faces.notes[0]
     assert faces.rows()[0]["policy"] is None
     assert json.dumps(faces.to_json(), allow_nan=False)
@@ -321,13 +333,7 @@ def test_a_region_that_nobody_visits_comes_last(walks):
     """It is part of another one: the likelier of two that share their middle has all states."""
     data, _ = walks
     model = Mixture([0.1, 0.3, 0.3, 0.3], [[0.0], [0.0], [5.0], [9.0]], [[1.0]] * 4, [0.0], [1.0])
-    method = fitted(model)
-    method.fit(data)  # for all else that a fit leaves
-    for name in ("weights", "means", "variances", "center", "scale"):
-        setattr(method, f"{name}_", getattr(model, name))
-    faces = summarize_regions(
-        ComparisonFolder(Path("here"), Space(method, method.describe(data)), data)
-    )
+    faces = summarize_regions(with_regions(data, model))
     assert faces[0].visits == ()
     assert faces.by_moment()[-1].number == 0
     assert faces.rows()[-1]["when"] == ""
@@ -337,7 +343,7 @@ def test_a_region_that_nobody_visits_comes_last(walks):
 
 @pytest.mark.parametrize("n", [1, 4, 100])
 def test_the_figure_holds_few_and_many(n):
-    visit = Visit("<b>$x$", 0, 1, 2, 0.5)
+    visit = Visit("<b>$x$", 0, 0, 1, 2, 0.5)
     most, least, name = ("a", 0.5), ("b", 0.0), "$x$ above 1 " * 9
     face = RegionSummary(0, name, 1 / n, most, least, (0.1,) * 10, 0, 0, (visit,), ((0.0, 1.0),))
     faces = [replace(face, number=i) for i in range(n)]
@@ -363,4 +369,4 @@ def test_the_figure_holds_few_and_many(n):
 def test_when_in_an_episode(tenths, words):
     when = tuple(tenths.get(i, 0.0) for i in range(10))
     region = RegionSummary(0, "x", 1.0, ("a", 1.0), ("a", 1.0), when, 0.0, 0.0, (), ())
-    assert region.when_words == words
+    assert region.period == words

@@ -15,7 +15,7 @@ import pivec
 from pivec.characterizations import Space, characterization
 from pivec.explanations import CannotReplay, ComparisonFolder, Replayer
 from pivec.explanations.clips import pictures
-from pivec.options import CollectOptions
+from pivec.options import ReplayOptions
 from pivec.states import Store, json_digest
 
 DEMO = Path(pivec.__file__).parent / "demo_policies" / "CartPole-v1"
@@ -112,9 +112,8 @@ def test_functions_are_given_again_or_imported_with_trust(folder):
     label = data.labels[0]
     with pytest.raises(CannotReplay, match=r":lean.*--trust"):
         Replayer(Store("s")).stored(label, 0)
-    check_whole(Replayer(Store("s"), policies=[lean]), data, label, [1])
-    trusting = CollectOptions(trust=True)
-    check_whole(Replayer(Store("s"), options=trusting), data, label, [1])
+    check_whole(Replayer(Store("s"), ReplayOptions(policies=[lean])), data, label, [1])
+    check_whole(Replayer(Store("s"), ReplayOptions(trust=True)), data, label, [1])
 
 
 def test_what_has_gone_or_changed_is_said(folder):
@@ -132,7 +131,7 @@ def test_what_has_gone_or_changed_is_said(folder):
         Replayer(Store("s")).stored("p0", 0)
     Path("moved").mkdir()
     shutil.copy(FILES[0], "moved/x.safetensors")
-    check_whole(Replayer(Store("s"), policies="moved"), data, "p0", [1])
+    check_whole(Replayer(Store("s"), ReplayOptions(policies="moved")), data, "p0", [1])
     with pytest.raises(CannotReplay, match="no policy p7"):
         Replayer(Store("s")).on_seed("p7", 0)
 
@@ -166,13 +165,13 @@ def test_features_are_found_again_or_given(folder):
     with pytest.raises(CannotReplay, match="make_walk"):
         Replayer(Store("s")).stored("random", 0)
     with pytest.raises(CannotReplay, match=r"halved.*--features"):
-        Replayer(Store("s"), make_walk).stored("random", 0)
+        Replayer(Store("s"), ReplayOptions(env=make_walk)).stored("random", 0)
     for features in (halved, f"{halved.__module__}:halved"):
-        options = CollectOptions(features=features)
-        check_whole(Replayer(Store("s"), make_walk, options=options), data, "random", [1])
-    options = CollectOptions(features=doubled)
+        options = ReplayOptions(env=make_walk, features=features)
+        check_whole(Replayer(Store("s"), options), data, "random", [1])
+    options = ReplayOptions(env=make_walk, features=doubled)
     with pytest.raises(CannotReplay, match="doubled"):
-        Replayer(Store("s"), make_walk, options=options).stored("random", 0)
+        Replayer(Store("s"), options).stored("random", 0)
 
 
 @pytest.mark.parametrize(
@@ -181,7 +180,7 @@ def test_features_are_found_again_or_given(folder):
 def test_what_pivec_makes_of_observations_is_found_again(folder, make, features):
     data = pivec.collect(make, "random", 2, store="s", features=features)
     assert Store("s").settings["features"] is not None
-    replayer = Replayer(Store("s"), make)
+    replayer = Replayer(Store("s"), ReplayOptions(env=make))
     check_whole(replayer, data, "random", [0])
     take = replayer.stored("random", 1)
     assert len(list(pictures(replayer.scene, take, [0, take.last]))) == 2
@@ -205,7 +204,9 @@ def test_sources_of_a_stranger_are_no_traceback(tmp_path, source):
     infos = tuple(replace(i, source=source, fingerprint="x") for i in described.policies)
     space = Space(method, replace(described, policies=infos))
     with pytest.raises(CannotReplay, match="--policies"):
-        Replayer(ComparisonFolder(tmp_path, space, None), "CartPole-v1").on_seed("a", 0)
+        Replayer(ComparisonFolder(tmp_path, space, None), ReplayOptions(env="CartPole-v1")).on_seed(
+            "a", 0
+        )
 
 
 def test_recorded_states_cannot_be_played_again(folder):

@@ -14,17 +14,8 @@ from places import RIGHT, findings, region_at, run_of, shifted
 
 import pivec
 from pivec.errors import UsageError
-from pivec.explanations import Change, Clip, Feature, explain_run
-from pivec.explanations.runs import (
-    MAX_PHASES,
-    FeatureTimes,
-    best_span,
-    feature_edges,
-    kind_of,
-    merge_phases,
-    split_phases,
-    times_below,
-)
+from pivec.explanations import Clip, Difference, Feature, explain_run
+from pivec.explanations.differences import FeatureTimes, best_span
 from pivec.report import print_run, run_html
 
 
@@ -40,17 +31,17 @@ def test_the_told_change_is_the_one_that_was_made_and_equal_steps_tell_nothing()
         where = findings(run_of([0.0, 0.0, 0.2, 0.2, 0.5], seed=seed))
         right = region_at(where, RIGHT)
         first, began, between, more = explain_run(where, "ppo-0").phases
-        assert first.quiet == between.quiet == "nothing changed beyond noise"
+        assert first.unchanged == between.unchanged == "nothing changed beyond noise"
         assert not first.changes + between.changes
         for step, kind, before, after in ((began, "began", 0, 0.2), (more, "more", 0.2, 0.5)):
             change = step.regions[0]
             assert (change.kind, change.region) == (kind, right)
-            assert (change.before, change.after) == pytest.approx((before, after), abs=0.05)
+            assert change.values == pytest.approx((before, after), abs=0.05)
             held += change.low < after - before < change.high
             feature = step.features[0]
             assert (feature.kind, feature.feature) == (kind, "x")
-            assert (feature.before, feature.after) == pytest.approx((before, after), abs=0.1)
-            assert 1 < feature.span.low < 10 < feature.span.high == math.inf
+            assert feature.values == pytest.approx((before, after), abs=0.1)
+            assert 1 < float(feature.where.removeprefix("x above ")) < 10
     assert held >= 36
 
 
@@ -58,7 +49,7 @@ def test_runs_that_do_not_change_tell_nothing():
     """In 95 of 100 runs; here in 20 of 20."""
     for seed in range(20):
         result = explain_run(findings(run_of([0.2] * 6, seed, episodes=10)), "ppo-0")
-        assert [step.quiet for step in result.phases] == ["nothing changed beyond noise"]
+        assert [step.unchanged for step in result.phases] == ["nothing changed beyond noise"]
         assert result.largest is None
         assert "did not change" in result.headline()
     result.figure()
@@ -80,7 +71,7 @@ def test_rows_headline_and_largest(changed):
     assert [row["change"] for row in rows if row["from"] == 0] == ["nothing changed beyond noise"]
     assert len({tuple(row) for row in rows}) == 1
     assert len(result.table()) == len(rows)
-    assert "Span(" not in result._repr_html_()
+    assert "x above" in result._repr_html_()
     again = json.loads(json.dumps(result.to_json(), allow_nan=False))
     assert again["largest"] == ["ppo-0/1", "ppo-0/2"]
     assert again["phases"][1]["sentences"][0].startswith("began to be where x above")
@@ -191,7 +182,7 @@ def test_the_terminal_and_the_page_tell_the_same(changed, capsys):
     printed = " ".join(capsys.readouterr().out.split())
     page = run_html(result).replace("\xa0", " ")
     for step in result.phases:
-        for text in (step.when, *([step.quiet] if step.quiet else [])):
+        for text in (step.when, *([step.unchanged] if step.unchanged else [])):
             assert text in printed
             assert text in page
     assert f"began: {result.phases[1].features[0].where}" in printed
@@ -205,24 +196,19 @@ def test_clips_of_the_largest_step_are_shown(changed, tmp_path):
     file.write_bytes(b"RIFF")
     clips = Clip("Both", "from one seed", file), Clip("Another", "", None, "it <b>fails</b>")
     result = replace(explain_run(changed, "ppo-0"), clips=clips)
-    assert [clip["picture"] for clip in result.to_json()["clips"]] == ["clips/a.webp", None]
+    assert [clip["path"] for clip in result.to_json()["clips"]] == ["clips/a.webp", None]
     page = run_html(result)
     assert "data:image/webp;base64,UklGRg==" in page
     assert "it &lt;b&gt;fails" in page
 
 
 def test_long_runs_are_joined_to_few_phases():
-    x = np.arange(100.0)
-    apart = np.abs(x[:, None] - x)
-    parts = split_phases(np.where(apart > 0, 0.0, 1.0), 0.01)
-    assert len(parts) == 99
-    few = merge_phases(parts, apart, MAX_PHASES)
-    assert len(few) == MAX_PHASES
-    assert (few[0].first, few[-1].last) == (0, 99)
-    assert all(a.last == b.first for a, b in pairwise(few))
-    assert any(part.merged for part in few)
-    unknown = split_phases(np.full((4, 4), np.nan), 0.01)
-    assert [part.changed for part in unknown] == [True] * 3
+    where = findings(run_of(np.tile([0.0, 0.8], 30), episodes=8))
+    phases = explain_run(where, "ppo-0").phases
+    assert len(phases) == 40
+    assert (phases[0].first, phases[-1].last) == (0, 59)
+    assert all(a.last == b.first for a, b in pairwise(phases))
+    assert any(phase.merged for phase in phases)
 
 
 @pytest.mark.slow
@@ -231,15 +217,15 @@ def test_three_hundred_checkpoints_take_less_than_ten_seconds():
     start = time.perf_counter()
     result = explain_run(where, "ppo-0")
     assert time.perf_counter() - start < 10
-    assert len(result.phases) == MAX_PHASES
+    assert len(result.phases) == 40
     assert "300 checkpoints" in result.notes[0]
 
 
 def test_times_below_edges_are_those_counted_one_by_one(changed):
     data = changed.states
-    edges = feature_edges(data)
     for by_state in (False, True):
-        times = times_below(data, edges, by_state)
+        counted = FeatureTimes(data, changed.features, by_state)
+        times, edges = counted.below, counted.edges
         for p, j in ((0, 0), (4, 1)):
             episodes = list(data[p].episodes())
             rows = [np.concatenate(episodes)] if by_state else episodes
@@ -264,16 +250,16 @@ def test_the_best_span_is_the_best_of_all(rng):
 
 def test_edges_are_round_and_features_without_values_have_none(rng):
     data = pivec.VisitedStates.from_arrays([[rng.normal(0.0, 1.0, (1000, 1))]])
-    [edges] = feature_edges(data)
+    [edges] = FeatureTimes(data, [Feature("x")], False).edges
     assert len(edges) > 9
     assert all(len(f"{abs(edge):g}") <= 4 for edge in edges)
     assert not any(str(edge) == "-0.0" for edge in edges)
     data = pivec.VisitedStates.from_arrays([[np.ones((5, 1))], [np.ones((5, 1))]])
-    times = FeatureTimes.of(data, [Feature("x")], False)
-    assert times.changes(0, 1, 0.95, 3) == []
+    one = np.eye(2)
+    assert not list(FeatureTimes(data, [Feature("x")], False).best_spans(*one))
 
 
 def test_words():
-    assert kind_of(0.02, 0.001) == "less"
-    moved = Change("moved", "x above 2", 0, 0.1, -1.0, 0.5, 1.4, 1.6, "y", "m")
+    assert Difference("x above 2", 0, (0.02, 0.001)).kind == "less"
+    moved = Difference("x above 2", 0, (-1.0, 0.5), 1.4, 1.6, 0.1, "y", "m")
     assert moved.sentence() == "where x above 2: y −1 → 0.5 m on average"

@@ -23,8 +23,6 @@ from pivec.explanations import (
     measure_coverage,
     warn_uncovered,
 )
-from pivec.explanations.unusual import NOTABLE, nearest_regions
-from pivec.mixtures import Mixture
 from pivec.options import ReplayOptions
 from pivec.report import unusual_html
 from pivec.states import regrouped
@@ -71,12 +69,11 @@ def test_an_episode_that_goes_elsewhere_is_first_and_told_by_where(seed):
     assert first.times > 2
     assert first.feature.name == "height"
     assert first.mean - first.usual_mean == pytest.approx(3, abs=1)
-    more = max(first.regions, key=lambda region: region.share - region.usual)
+    more = max(first.regions, key=lambda region: region.size)
     mixture = findings.background.mixtures_[0]
     assert mixture.means[:, 0].argmax() == more.region
-    assert more.share == pytest.approx(0.5, abs=0.1)
-    assert more.usual < 0.02
-    assert "height" in more.words
+    assert more.values == (pytest.approx(0.0, abs=0.02), pytest.approx(0.5, abs=0.1))
+    assert "height" in more.where
 
 
 def test_times_are_those_of_leaving_episodes_out():
@@ -239,16 +236,18 @@ def test_of_many_states_some_are_enough_for_the_reach():
 
 
 def test_far_states_do_not_overflow():
-    mixture = Mixture([1.0], [[0.0]], [[1.0]], [0.0], [1e-30])
-    nearest = nearest_regions(np.array([[3e38]], np.float32), mixture)
-    assert np.isfinite(nearest.distance).all()
+    findings = findings_of(visited([[1e-30 * episode for episode in own] for own in walks(0)]))
+    far = visited([[np.full((9, 3), 3e38, np.float32)]])
+    [row] = measure_coverage(replace(findings, data=far)).policies
+    assert row.outside == 9
+    assert math.isfinite(row.deviations)
 
 
 def test_two_halves_of_one_population_are_inside():
     findings = findings_of(visited(walks(0)))
     more = visited(walks(1))
     result = measure_coverage(replace(findings, data=more))
-    assert 0 < result.policies[0].share < NOTABLE
+    assert 0 < result.policies[0].share < 0.03
     assert not result.policies[0].is_notable
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -277,7 +276,7 @@ def test_a_few_states_outside_are_no_warning():
     findings = findings_of(visited(walks(0)))
     far = np.array([[0.0, 0, 0], [0, 40, 0]], np.float32)
     lone = measure_coverage(replace(findings, data=visited([[far]])))
-    assert lone.policies[0].share == 0.5 > NOTABLE
+    assert lone.policies[0].share == 0.5
     assert not lone.policies[0].is_notable
     assert "50 %" in lone.headline()
     many = np.concatenate([np.zeros((90, 3)), np.full((10, 3), 40)]).astype(np.float32)
@@ -368,7 +367,7 @@ def test_the_typical_and_the_unusual_episode_are_filmed_side_by_side(walked, tmp
         assert film.n_frames == 13
         assert film.size[0] > 480
     assert "data:image/webp" in unusual_html(result)
-    assert result.to_json()["clips"][0]["picture"] == f"clips/{first.path.name}"
+    assert result.to_json()["clips"][0]["path"] == f"clips/{first.path.name}"
     assert result.notes == ()
 
 

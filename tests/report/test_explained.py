@@ -73,8 +73,8 @@ def test_hostile_text_is_shown_as_text(tmp_path, capsys, payload):
 def test_pictures_are_part_of_the_page_as_long_as_there_is_room(frame):
     difference = made.difference_of()
     a, _ = difference.labels
-    visit = difference.frames[a, 0].visit
-    difference = replace(difference, frames={(a, 0): Frame(visit, frame)})
+    visit = difference.frame(a, 0).visit
+    difference = replace(difference, frames=(Frame(visit, frame),))
     images = [a for tag, a in Elements(pair_html(difference)).tags if tag == "img"]
     assert [image["src"] for image in images] == ["data:image/webp;base64,UklGRjAwMDBXRUJQ"]
     assert "hardly ever here" in pair_html(difference)
@@ -127,7 +127,7 @@ def test_where_all_states_are_one_region_features_are_told(capsys):
         whole, **one, regions=made.parts_of([0.2], [False]), kinds={}, finest=parts,
         features=made.parts_of([0.13, 0.07], [False, True]), columns=columns, words=("all states",),
     )  # fmt: skip
-    difference = made.difference_of(explanation, frames={})
+    difference = made.difference_of(explanation, frames=())
     print_pair(difference)
     printed = capsys.readouterr().out
     assert "angle (rad): where" in printed

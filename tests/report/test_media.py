@@ -45,11 +45,11 @@ def out(make_report, tmp_path):
 
 def told(report, i=0, j=1, **changes):
     labels = [report.policies[k].label for k in (i, j)]
-    visit = {"policy": labels[0], "episode": 4, "step": 21}
+    visit = {"policy": labels[0], "region": 3, "episode": 4, "step": 21}
     return {
-        "explanation": {"labels": labels, "distance": float(report.measured.matrix[i, j])},
-        "frames": [{"region": 3, "visit": visit, "picture": "frames/f.webp"}],
-        "clips": [{"title": "Clip", "words": "both", "picture": "clips/c.webp"}],
+        "decomposition": {"labels": labels, "distance": float(report.measured.matrix[i, j])},
+        "frames": [{"visit": visit, "path": "frames/f.webp"}],
+        "clips": [{"title": "Clip", "caption": "both", "path": "clips/c.webp"}],
     } | changes
 
 
@@ -94,18 +94,18 @@ def test_the_overview_counts_where_a_pair_has_no_folder_of_its_own(out):
 def test_what_is_of_another_comparison_is_left_out(out):
     folder, report = out
     content = told(report)
-    content["explanation"]["distance"] *= 1.01
+    content["decomposition"]["distance"] *= 1.01
     leave(folder, content)
     assert explained_pairs(report, folder) == []
-    content["explanation"] |= {"labels": ["policy 0", "gone"]}
+    content["decomposition"] |= {"labels": ["policy 0", "gone"]}
     leave(folder, content)
     assert explained_pairs(report, folder) == []
 
 
 def test_names_are_quoted(out):
     folder, report = out
-    visit = {"policy": "p", "episode": 0, "step": 1}
-    frame = {"region": 0, "visit": visit, "picture": "frames/g h#.png"}
+    visit = {"policy": "p", "region": 0, "episode": 0, "step": 1}
+    frame = {"visit": visit, "path": "frames/g h#.png"}
     leave(folder, told(report, frames=[frame]))
     (pair,) = explained_pairs(report, folder)
     assert pair["frames"][0]["src"] == "explain/a--b/frames/g%20h%23.png"
@@ -140,8 +140,8 @@ def test_nothing_outside_and_nothing_but_pictures(out, name):
     (folder / "explain" / "a--b" / "loop.webp").symlink_to("loop.webp")
     if isinstance(name, str):
         name = name.replace("{root}", str(folder.parent))
-    frame = {"region": 0, "visit": {"policy": "p"}, "picture": name}
-    leave(folder, told(report, frames=[frame], clips=[{"picture": name}]))
+    frame = {"visit": {"policy": "p", "region": 0}, "path": name}
+    leave(folder, told(report, frames=[frame], clips=[{"path": name}]))
     (pair,) = explained_pairs(report, folder)
     assert pair["clips"] == pair["frames"] == []
 
@@ -155,15 +155,15 @@ def test_nothing_outside_and_nothing_but_pictures(out, name):
         "[]",
         "7",
         "{}",
-        '{"pairs": {"explanation": 3}}',
+        '{"pairs": {"decomposition": 3}}',
         b"\xff\xfe{",
-        {"explanation": []},
-        {"explanation": {"labels": "policy 0", "distance": 1}},
-        {"explanation": {"labels": [["policy 0"], {}], "distance": 1}},
-        {"explanation": {"labels": ["policy 0", "policy 1"], "distance": True}},
-        {"explanation": {"labels": ["policy 0", "policy 1"], "distance": 10**400}},
-        {"explanation": {"labels": ["policy 0", "policy 1"], "distance": "nan"}},
-        {"explanation": {"labels": ["policy 0", "policy 0"], "distance": 0.0}},
+        {"decomposition": []},
+        {"decomposition": {"labels": "policy 0", "distance": 1}},
+        {"decomposition": {"labels": [["policy 0"], {}], "distance": 1}},
+        {"decomposition": {"labels": ["policy 0", "policy 1"], "distance": True}},
+        {"decomposition": {"labels": ["policy 0", "policy 1"], "distance": 10**400}},
+        {"decomposition": {"labels": ["policy 0", "policy 1"], "distance": "nan"}},
+        {"decomposition": {"labels": ["policy 0", "policy 0"], "distance": 0.0}},
     ],
 )
 def test_other_content_is_as_good_as_none(out, content):
@@ -178,7 +178,7 @@ def test_other_content_is_as_good_as_none(out, content):
 def test_wrong_kinds_within_leave_the_rest(out):
     folder, report = out
     good = told(report)["clips"][0]
-    frames = [{"region": "3", "picture": "frames/f.webp", "visit": 5}, 7, None]
+    frames = [{"path": "frames/f.webp", "visit": 5}, 7, None]
     leave(folder, told(report, clips=[7, {}, good | {"title": 5}], frames=frames))
     (pair,) = explained_pairs(report, folder)
     assert pair["clips"] == [{"src": "explain/a--b/clips/c.webp", "title": "", "words": "both"}]
@@ -251,7 +251,7 @@ def test_without_a_matrix_the_space_tells_the_distance(space, make_report, rows_
     )
     d = space.method.distances(space.descriptions)[0, 1]
     put(tmp_path / "explain" / "x" / "explain.html")
-    content = {"explanation": {"labels": ["p0", "p1"], "distance": float(d)}}
+    content = {"decomposition": {"labels": ["p0", "p1"], "distance": float(d)}}
     leave(tmp_path, content, "x")
     assert [(pair["a"], pair["b"]) for pair in explained_pairs(report, tmp_path)] == [(0, 1)]
 

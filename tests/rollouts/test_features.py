@@ -15,6 +15,7 @@ from worlds import Pixels, RoomWithMission, Telling, coin, same
 import pivec
 from pivec.errors import BadData, BadPolicyFile, PivecWarning, UsageError
 from pivec.explanations import Replayer
+from pivec.options import ReplayOptions
 from pivec.policies import NamedPolicy, NetworkPolicy, Normaliser, Options, PolicyInfo, save_policy
 from pivec.rollouts import (
     Environment,
@@ -314,7 +315,8 @@ def test_episodes_play_again(tmp_path):
     try:
         data = play("info:place,speed", "Telling-v0", store=tmp_path)
         for number, states in enumerate(data.episodes()):
-            again = Replayer(Store(tmp_path), None, {"coin": coin}).stored("coin", number)
+            replayer = Replayer(Store(tmp_path), ReplayOptions(policies={"coin": coin}))
+            again = replayer.stored("coin", number)
             assert np.array_equal(again.states, states)
     finally:
         del gym.registry["Telling-v0"]

@@ -12,7 +12,7 @@ import pivec
 from pivec.errors import MissingExtra, PivecWarning, UsageError
 from pivec.explanations import Replayer
 from pivec.explanations.clips import pictures
-from pivec.options import CollectOptions
+from pivec.options import CollectOptions, ReplayOptions
 from pivec.policies import MaskedPolicy, NetworkPolicy, save_policy
 from pivec.rollouts import Environment, environment_of
 from pivec.rollouts.games import Agent, AgentEnv
@@ -172,7 +172,7 @@ def test_partners_may_take_their_likeliest_actions():
 @pytest.mark.filterwarnings("ignore::pivec.errors.PivecWarning")
 def test_episodes_play_again_and_are_drawn(tmp_path):
     data = play({"coin": coin}, partners=["self", "prey_1=random"], joint=True, store=tmp_path)
-    replayer = Replayer(Store(tmp_path), CHASE, {"coin": coin})
+    replayer = Replayer(Store(tmp_path), ReplayOptions(env=CHASE, policies={"coin": coin}))
     for number, states in enumerate(data.episodes()):
         take = replayer.stored("coin", number)
         assert np.array_equal(take.states, states)
@@ -196,7 +196,7 @@ def test_a_store_knows_the_partners(tmp_path):
     with pytest.raises(pivec.PivecError, match="arguments"):
         play({"left": left}, partners=partner, store=store)
     with pytest.raises(pivec.PivecError, match=r"partner\.safetensors has changed"):
-        _ = Replayer(Store(store), CHASE, {"left": left}).environment
+        _ = Replayer(Store(store), ReplayOptions(env=CHASE, policies={"left": left})).environment
 
 
 # ---- what is said ----
@@ -245,9 +245,9 @@ def test_a_function_of_python_makes_games_too():
 def test_partners_of_a_store_are_not_imported_without_trust(tmp_path):
     play({"left": left}, partners={"*": "test_games:away"}, store=tmp_path)
     with pytest.raises(pivec.PivecError, match=r"test_games:away.*--trust"):
-        _ = Replayer(Store(tmp_path), CHASE, {"left": left}).environment
-    trusting = CollectOptions(trust=True)
-    replayer = Replayer(Store(tmp_path), CHASE, {"left": left}, trusting)
+        _ = Replayer(Store(tmp_path), ReplayOptions(env=CHASE, policies={"left": left})).environment
+    trusting = ReplayOptions(env=CHASE, policies={"left": left}, trust=True)
+    replayer = Replayer(Store(tmp_path), trusting)
     assert replayer.stored("left", 0).last > 0
 
 

@@ -11,8 +11,7 @@ import numpy as np
 import pivec
 from pivec.options import ReplayOptions
 from pivec.run_log import RunLog
-from pivec.server.application import ClipMaker, Handlers, LatestSnapshot, WorkerThread
-from pivec.server.serving import Guard
+from pivec.server.application import Guard, Handlers, LatestSnapshot
 from pivec.states import Store
 from pivec.workflows import compare as comparison
 
@@ -57,7 +56,7 @@ def leave(folder, *arguments, **options):
 def client_of(folder, **options):
     """Give a client that knows the token, and what answers it."""
     latest = LatestSnapshot(folder)
-    handlers = Handlers(latest, ReplayOptions(), WorkerThread(), ClipMaker(), **options)
+    handlers = Handlers(latest, ReplayOptions(), **options)
     guard = Guard(handlers.application(), TOKEN, [HOST])
     client = TestClient(guard, f"http://{HOST}/{TOKEN}/")
     return SimpleNamespace(client=client, handlers=handlers, get=client.get, post=client.post)

@@ -7,7 +7,7 @@ import json
 import pytest
 from served_folders import HOST, TOKEN, TestClient
 
-from pivec.server.serving import HEADERS, LONGEST, Guard
+from pivec.server.application import HEADERS, LONGEST, Guard
 
 
 @pytest.mark.parametrize(

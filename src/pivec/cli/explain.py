@@ -210,7 +210,7 @@ def explain(
         write(home, overview, overview_html)
     show(lambda: print_written(home, *differences, clips=films))
     made = [clip.path for pair in differences for clip in pair.clips]
-    made += [frame.path for pair in differences for frame in pair.frames.values()]
+    made += [frame.path for pair in differences for frame in pair.frames]
     if out is None:
         _update_report(comparison, made, as_json)
 
@@ -282,7 +282,7 @@ def regions(
     home = make_folder(out or comparison.folder)
     pictures = home / "frames" if frames else None
     result = comparison.regions(frames=pictures, progress=not quiet, **options)
-    content = result.to_json(home)
+    content = result.to_json()
     with atomic_write(home / "regions.json", "w") as file:
         json.dump(content, file, indent=1)
     save_png(result.figure(), home / "regions.png", _SHARPEST)
@@ -321,7 +321,7 @@ def _print_regions(result: Regions, top: int) -> None:
             str(region.number),
             percent(region.share),
             literal(region.name),
-            region.when_words,
+            region.period,
             literal(label),
             percent(region.highest[1]),
         )

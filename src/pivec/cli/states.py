@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,7 +17,7 @@ from pivec.cli.options import (
 )
 from pivec.errors import PivecError, UsageError
 from pivec.files import check_folder
-from pivec.options import CollectOptions, TableOptions
+from pivec.options import CollectOptions, ReplayOptions, TableOptions
 from pivec.parallel import using
 from pivec.terminal import say, shortened
 
@@ -82,9 +81,11 @@ def _render(
     from pivec.states import Store
 
     # Files are found from the store, which may not say what to import; the user may.
-    objects = [policy for policy in policies if IMPORTABLE.fullmatch(policy)] or None
-    options = replace(collector.options, env_kwargs=None, wrappers=(), imports=())
-    replayer = Replayer(Store(out), collector.environment, objects, options)
+    objects = [policy for policy in policies if IMPORTABLE.fullmatch(policy)]
+    known = {name: getattr(collector.options, name) for name in ("features", "trust")}
+    known["without_normaliser"] = collector.options.without_normaliser
+    options = ReplayOptions(env=collector.environment, policies=objects, **known)
+    replayer = Replayer(Store(out), options)
     wanted = [(label, number) for label in collector.acting for number in numbers]
     return len(record_episodes(replayer, wanted, folder, show))
 

@@ -18,19 +18,11 @@ from pivec.states import Store, VisitedStates
 
 @dataclass(frozen=True)
 class ComparisonFolder:
-    """The space of a comparison, and the states of its policies if they are next to it.
-
-    Attributes
-    ----------
-    folder : Path
-    space : Space
-    data : VisitedStates or None
-        Policies in the order of the space, without those of an earlier space, whose states are
-        elsewhere; None if there are no states at all.
-    """
+    """The space of a comparison, and the states of its policies if they are next to it."""
 
     folder: Path
     space: Space
+    # In the order of the space, without policies of an earlier space, whose states are elsewhere.
     data: VisitedStates | None
 
     @classmethod
@@ -109,14 +101,13 @@ class ComparisonFolder:
 
     def states_of(self, labels: Sequence[str]) -> VisitedStates:
         """Select the states of policies, which must be there."""
-        data = self.states
         for label in labels:
-            if label not in data.labels:
+            if label not in self.states.labels:
                 raise UsageError(
                     f"{self.folder} holds no states of {label!r}, which comes from an earlier "
                     "space: expected the folder that it was compared in"
                 )
-        return data.select(list(dict.fromkeys(labels)))
+        return self.states.select(list(dict.fromkeys(labels)))
 
     def find(self, name: str) -> PolicyInfo:
         """Find a policy by its label, or by the end of it."""

@@ -4,48 +4,47 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pivec.arguments import Count, Range, checked
+from pivec.arguments import Count, checked
 from pivec.characterizations import OFTEN, WHERE, Decomposition, decomposition_figure
 from pivec.errors import UsageError
 from pivec.explanations.clips import (
     Clip,
     ClipPlan,
+    Replay,
     Segment,
+    best_window,
     clip_jobs,
-    finish_clips,
     frame_jobs,
-    picture_json,
     render,
 )
+from pivec.explanations.differences import Level, interval_p_values
 from pivec.explanations.folder import ComparisonFolder
 from pivec.explanations.names import Feature
 from pivec.explanations.regions import Frame, assign_regions, nearest_visits
-from pivec.explanations.replay import CannotReplay, Replay, Replayer
-from pivec.explanations.spans import interval_p_values
+from pivec.explanations.replay import Replayer
 from pivec.files import file_name
 from pivec.policies import fingerprint_of
-from pivec.results import Result, Row, plain
+from pivec.results import Explanation, Row, plain
 from pivec.statistics import RATE, benjamini_hochberg
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Array = NDArray[np.float64]
-Level = Annotated[float, Range(0.5, most=0.999)]
 FOLDER = "explain"  # next to the states of a comparison
 _TOP = 6  # regions that are shown
 _MAIN_SHARE = 2 / 3  # of the distance, covered by the regions in the headline
 _CELL_FEATURES = 4  # in the name of a cell
 _NAME_LENGTH = 60  # of a policy in the name of a folder
+_SECONDS, _MAX_STEPS = 6.0, 150  # of a clip, in the environment's time
+_FROM_START = 2  # times as long, if a clip starts with its episode
 
 
 @dataclass(frozen=True)
@@ -60,17 +59,16 @@ class Shift:
 
 
 @dataclass(frozen=True, repr=False)
-class PairExplanation(Result):
+class PairExplanation(Explanation):
     """What differs between two policies; made by `explain_pair`."""
 
     decomposition: Decomposition
     features: tuple[Feature, ...]
     leading: tuple[int, ...]  # the regions that are shown, largest part first
     environment: str = ""
-    episodes: tuple[int, int] = (0, 0)
-    mean_returns: tuple[float, float] = (math.nan, math.nan)
-    # The state nearest to the centre of a region, by policy and region.
-    frames: Mapping[tuple[str, int], Frame] = field(default_factory=dict)
+    episodes: tuple[int, ...] = (0, 0)
+    mean_returns: tuple[float, ...] = (math.nan, math.nan)
+    frames: tuple[Frame, ...] = ()  # the states of both nearest to the centres of regions
     clips: tuple[Clip, ...] = ()
     notes: tuple[str, ...] = ()  # assumptions, and what could not be made
 
@@ -89,6 +87,11 @@ class PairExplanation(Result):
         """Share of the measured distance that a region contributes."""
         d = self.decomposition
         return float(d.regions.measured[region]) / d.distance if d.distance > 0 else 0.0
+
+    def frame(self, label: str, region: int) -> Frame | None:
+        """Find the frame of a policy in a region."""
+        key = label, region
+        return next((f for f in self.frames if (f.visit.policy, f.visit.region) == key), None)
 
     def significant_shifts(self, region: int) -> list[Shift]:
         """Features whose mean within a region differs significantly, largest part first."""
@@ -122,6 +125,22 @@ class PairExplanation(Result):
             shifts.append(Shift(number, abs(value) / float(extents[number]), value, low, high))
         return sorted(shifts, key=lambda shift: -shift.part)
 
+    def region_values(self, which: int) -> NDArray[np.float64]:
+        """Return how much of the difference a step in each region shows, (R,), for policy 0 or 1.
+
+        A step in a region that the policy visits more often than the other is worth the region's
+        part; where it is less often it counts against, except for differences within the region,
+        which show either way. Insignificant parts are worth nothing.
+        """
+        d, often = self.decomposition, self.decomposition.kinds.get(OFTEN)
+        parts = np.where(d.regions.noise, 0.0, np.maximum(d.regions.measured, 0.0))
+        if often is None:
+            return parts
+        frequency = np.where(often.noise, 0.0, often.measured)
+        within = np.maximum(parts - often.measured, 0.0)
+        more = np.sign(d.share[which] - d.share[1 - which])
+        return np.asarray(np.nan_to_num(more) * frequency + within)
+
     def headline(self) -> str:
         """Say how far apart the two are, and how few regions account for most of it."""
         (a, b), d = self.labels, self.decomposition
@@ -132,8 +151,8 @@ class PairExplanation(Result):
         if not self.different:
             yet = f"; {len(found)} of the regions may still differ" if found else ""
             return (
-                f"{a} and {b} cannot be told apart: chance explains their distance, "
-                f"{max(d.estimate, 0.0):.3g} {ends}{yet}"
+                f"{a} and {b} do not differ significantly: distance {max(d.estimate, 0.0):.3g} "
+                f"{ends}{yet}"
             )
         apart = f"{a} and {b} are {d.estimate:.3g} apart {ends}"
         if len(d.order) < 2 or not found:
@@ -153,27 +172,11 @@ class PairExplanation(Result):
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values; None for NaN."""
-        frames = [
-            {"region": region, "visit": plain(f.visit), **picture_json(f.path, f.reason)}
-            for (_, region), f in self.frames.items()
-        ]
-        return {
-            "headline": self.headline(),
-            "significant": self.different,
-            "environment": self.environment,
-            "features": plain(self.features),
-            "leading": list(self.leading),
-            "episodes": list(self.episodes),
-            "mean_returns": plain(self.mean_returns),
-            "explanation": self.decomposition.to_json(),
-            "frames": frames,
-            "clips": [clip.to_json() for clip in self.clips],
-            "notes": list(self.notes),
-        }
+        return super().to_json() | {"significant": self.different}
 
 
 @dataclass(frozen=True, repr=False)
-class Overview(Result):
+class Overview(Explanation):
     """Explanations of notable pairs of a comparison, and clips of its behaviour classes."""
 
     differences: Sequence[tuple[str, PairExplanation]]  # with what makes each pair notable
@@ -203,11 +206,8 @@ class Overview(Result):
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values; None for NaN."""
-        return {
-            "pairs": [{"pair": title} | pair.to_json() for title, pair in self.differences],
-            "behaviours": [clip.to_json() for clip in self.behaviours],
-            "notes": list(self.notes),
-        }
+        pairs = [{"pair": title} | pair.to_json() for title, pair in self.differences]
+        return {"pairs": pairs, "behaviours": plain(self.behaviours), "notes": list(self.notes)}
 
 
 @checked
@@ -215,6 +215,8 @@ def explain_pair(
     comparison: Any, a: str, b: str, *, top: Count = _TOP, level: Level = 0.95
 ) -> PairExplanation:
     """Explain what differs between two policies: in which regions, how often and in which features.
+
+    `with_media` adds frames and clips.
 
     Parameters
     ----------
@@ -226,11 +228,6 @@ def explain_pair(
         Maximum number of regions to show.
     level : float
         Confidence level of intervals.
-
-    Returns
-    -------
-    PairExplanation
-        `with_media` adds frames and clips.
 
     Examples
     --------
@@ -247,24 +244,22 @@ def explain_pair(
         raise UsageError(
             f"expected two policies, but {a!r} and {b!r} are both {labels[0]}: name another"
         )
-    method, described, features = (
-        comparison.space.method,
-        comparison.space.descriptions,
-        comparison.features,
+    method, features = comparison.space.method, comparison.features
+    described = comparison.space.descriptions.select(
+        [comparison.space.descriptions.labels.index(label) for label in labels]
     )
-    rows = [described.labels.index(label) for label in labels]
     there = [label for label in labels if comparison.has_states([label])]
     notes = []
     if len(there) == 2:
-        data = comparison.states
-        decomposition = method.decompose(data[labels[0]], data[labels[1]], level)
+        both = [comparison.states[label] for label in labels]
+        decomposition = method.decompose(*both, level)
     else:
-        first, second = (described.select([row]) for row in rows)
-        decomposition = method.decompose(first, second, level)
+        decomposition = method.decompose(described.select([0]), described.select([1]), level)
         missing = " and ".join(label for label in labels if label not in there)
         notes.append(f"the states of {missing} are not stored here: numbers are from the space")
-    names, frames = decomposition.words, {}
     leading = leading_regions(decomposition, top)
+    names = decomposition.words
+    frames: tuple[Frame, ...] = ()
     if comparison.has_regions:
         names = comparison.region_names
         if comparison.n_fits > 1:
@@ -272,8 +267,8 @@ def explain_pair(
                 f"the regions are those of {comparison.n_fits} fits of the background model; "
                 "frames and clips use the first"
             )
-        visits = nearest_visits(comparison, there, leading) if there else {}
-        frames = {key: Frame(visit) for key, visit in visits.items()}
+        if there:
+            frames = tuple(map(Frame, nearest_visits(comparison, there, leading)))
     else:
         if len(names) > 1:
             names = _cell_names(decomposition, features)
@@ -285,10 +280,10 @@ def explain_pair(
         decomposition.named(names, tuple(feature.name for feature in features)),
         features,
         leading,
-        environment=comparison.environment,
-        episodes=tuple(int(described.n_episodes[row]) for row in rows),  # type: ignore[arg-type]
-        mean_returns=tuple(float(described.mean_returns[row]) for row in rows),  # type: ignore[arg-type]
-        frames=frames,
+        comparison.environment,
+        tuple(described.n_episodes.tolist()),
+        tuple(described.mean_returns.tolist()),
+        frames,
         notes=tuple(notes),
     )
 
@@ -304,10 +299,9 @@ def _cell_names(decomposition: Decomposition, features: Sequence[Feature]) -> tu
     """Name cells by their ranges in the first features."""
     names = []
     for name, ranges in zip(decomposition.words, decomposition.ranges.tolist(), strict=True):
-        ends = [" to ".join(f"{end:.2g}".replace("-", "−") for end in pair) for pair in ranges]
         places = [
-            f"{feature.name} {feature.with_unit(place)}"
-            for feature, place in zip(features[:_CELL_FEATURES], ends, strict=False)
+            f"{feature.name} {feature.with_unit(f'{low:.2g} to {high:.2g}'.replace('-', '−'))}"
+            for feature, (low, high) in zip(features[:_CELL_FEATURES], ranges, strict=False)
         ]
         names.append(f"{', '.join(places)} ({name})")
     return tuple(names)
@@ -326,9 +320,6 @@ def pair_folder(comparison: ComparisonFolder, explanation: PairExplanation) -> P
 
 # ---- frames and clips: where in the episodes the difference is largest ----
 
-_SECONDS, _MAX_STEPS = 6.0, 150  # of a clip, in the environment's time
-_FROM_START = 2  # times as long, if a clip starts with its episode
-
 
 def with_media(
     explanation: PairExplanation,
@@ -341,7 +332,7 @@ def with_media(
 ) -> PairExplanation:
     """Add frames of both policies in the leading regions, and clips; ``notes`` says what failed."""
     steps: dict[tuple[str, int], list[int]] = {}  # to render, by policy and episode
-    for frame in explanation.frames.values() if frames else ():
+    for frame in explanation.frames if frames else ():
         steps.setdefault((frame.visit.policy, frame.visit.episode), []).append(frame.visit.step)
     replays = dict(zip(steps, replayer.stored_many(list(steps)), strict=True))
     played = {key: replay for key, replay in replays.items() if isinstance(replay, Replay)}
@@ -350,30 +341,70 @@ def with_media(
     made = render([*jobs, *clip_jobs(plans, replayer, folder / "clips")], progress)
     rendered = {key: str(replay) for key, replay in replays.items()}
     rendered |= dict(zip(played, made, strict=False))
-    shown = dict(explanation.frames)
-    for key, frame in explanation.frames.items() if frames else ():
-        files = rendered[frame.visit.policy, frame.visit.episode]
-        path = None if isinstance(files, str) else files[frame.visit.step]
-        shown[key] = replace(frame, path=path, reason=files if path is None else "")
-    clips = finish_clips(plans, made[len(jobs) :])
-    reasons = [frame.reason for frame in shown.values()] + [clip.reason for clip in clips]
+    shown = []
+    for frame in explanation.frames:
+        files: Any = rendered.get((frame.visit.policy, frame.visit.episode), {})
+        failed = isinstance(files, str)
+        path = None if failed else files.get(frame.visit.step)
+        shown.append(replace(frame, path=path, reason=files if failed else ""))
+    clips = tuple(plan.clip(file) for plan, file in zip(plans, made[len(jobs) :], strict=True))
+    reasons = [frame.reason for frame in shown] + [clip.reason for clip in clips]
     notes = tuple(dict.fromkeys([*explanation.notes, *filter(None, reasons)]))
-    return replace(explanation, frames=shown, clips=clips, notes=notes)
+    return replace(explanation, frames=tuple(shown), clips=clips, notes=notes)
 
 
 def _plan_clips(
     explanation: PairExplanation, comparison: ComparisonFolder, replayer: Replayer, n_clips: int
 ) -> list[ClipPlan]:
     """Plan clips of the largest difference, then of both policies from the same seeds."""
-    length = _clip_steps(replayer)
+    (a, b), length = explanation.labels, _clip_steps(replayer)
+
+    def largest() -> tuple[str, list[Segment]]:
+        """Take the segment of each policy in which it differs most from the other."""
+        segments, texts = [], []
+        for which, label in enumerate(explanation.labels):
+            own = comparison.states[label]
+            regions, _ = assign_regions(own, comparison.mixture)
+            values, every = explanation.region_values(which)[regions], own.records[0].every
+            best = best_window(values, own.episode_starts, max(1, length // every))
+            replay = replayer.stored(label, best.episode)
+            first, last = best.first * every, min(best.last * every, replay.last)
+            segments.append(Segment.of(comparison, replay, first, last))
+            texts.append(
+                f"{label}, episode {best.episode} (seed {replay.seed}), steps {first} to {last}"
+            )
+        caption = (
+            f"left: {texts[0]}; right: {texts[1]}; two different episodes, chosen because in them "
+            "each policy differs most from the other"
+        )
+        return caption, segments
+
+    def same_seed(number: int) -> tuple[str, list[Segment]]:
+        """Let both policies play from the seed of the first one's n-th stored episode."""
+        if comparison.has_states([a]):
+            first = replayer.stored(a, min(number, comparison.states[a].n_episodes - 1))
+            seed = f"the seed of its stored episode {first.episode}"
+        else:
+            first, seed = replayer.on_seed(a, number), "a seed"
+        replays = first, replayer.on_seed(b, first.seed)
+        segments = [
+            Segment.of(comparison, replay, 0, min(replay.last, _FROM_START * length))
+            for replay in replays
+        ]
+        ends = " and ".join(str(segment.last) for segment in segments)
+        caption = (
+            f"left: {a}; right: {b}; both from seed {first.seed} ({seed}, not chosen for what "
+            f"happens), up to step {ends}"
+        )
+        return caption, segments
+
     plans = []
     significant = not explanation.decomposition.regions.noise.all()
     if comparison.has_states(explanation.labels) and comparison.has_regions and significant:
-        plans.append(_plan_largest(explanation, comparison, replayer, length))
+        plans.append(ClipPlan.of("Where the difference is largest", largest))
     for number in range(n_clips - len(plans)):
-        plans.append(
-            _plan_same_seed(explanation, comparison, replayer, number, _FROM_START * length)
-        )
+        title = "Both from the same start" + (", once more" if number else "")
+        plans.append(ClipPlan.of(title, same_seed, number))
     return plans
 
 
@@ -384,118 +415,16 @@ def _clip_steps(replayer: Replayer) -> int:
     return min(_MAX_STEPS, max(10, round(_SECONDS * replayer.scene.fps)))
 
 
-def _plan_largest(
-    explanation: PairExplanation, comparison: ComparisonFolder, replayer: Replayer, length: int
-) -> ClipPlan:
-    """Take the segment of each policy in which it differs most from the other."""
-    title = "Where the difference is largest"
-    segments, texts = [], []
-    for side, label in enumerate(explanation.labels):
-        own = comparison.states[label]
-        regions, _ = assign_regions(own, comparison.mixture)
-        values = region_values(explanation.decomposition, side)[regions]
-        every = own.records[0].every
-        best = best_window(values, own.episode_starts, max(1, length // every))
-        try:
-            replay = replayer.stored(label, best.episode)
-        except CannotReplay as error:
-            return ClipPlan(title, reason=str(error))
-        first, last = best.first * every, min(best.last * every, replay.last)
-        segments.append(Segment.of(comparison, replay, first, last))
-        texts.append(
-            f"{label}, episode {best.episode} (seed {replay.seed}), steps {first} to {last}"
-        )
-    caption = (
-        f"left: {texts[0]}; right: {texts[1]}; two different episodes, chosen because in them each "
-        "policy differs most from the other"
-    )
-    return ClipPlan(title, caption, segments)
-
-
-def _plan_same_seed(
-    explanation: PairExplanation,
-    comparison: ComparisonFolder,
-    replayer: Replayer,
-    number: int,
-    length: int,
-) -> ClipPlan:
-    """Let both policies play from the seed of the first one's n-th stored episode."""
-    a, b = explanation.labels
-    title = "Both from the same start" + (", once more" if number else "")
-    try:
-        if comparison.has_states([a]):
-            first = replayer.stored(a, min(number, comparison.states[a].n_episodes - 1))
-        else:
-            first = replayer.on_seed(a, number)
-        replays = first, replayer.on_seed(b, first.seed)
-    except CannotReplay as error:
-        return ClipPlan(title, reason=str(error))
-    segments = [Segment.of(comparison, r, 0, min(r.last, length)) for r in replays]
-    ends = " and ".join(str(segment.last) for segment in segments)
-    seed = "a seed" if first.episode is None else f"the seed of its stored episode {first.episode}"
-    caption = (
-        f"left: {a}; right: {b}; both from seed {first.seed} ({seed}, not chosen for what "
-        f"happens), up to step {ends}"
-    )
-    return ClipPlan(title, caption, segments)
-
-
 def plan_first_episode(
     comparison: ComparisonFolder, replayer: Replayer, label: str, title: str
 ) -> ClipPlan:
     """Plan a clip of the first stored episode of a policy, from its start."""
-    try:
+
+    def first_episode() -> tuple[str, list[Segment]]:
         replay = replayer.stored(label, 0)
-    except CannotReplay as error:
-        return ClipPlan(title, label, reason=str(error))
-    last = min(replay.last, _FROM_START * _clip_steps(replayer))
-    caption = f"{label}, episode 0 (seed {replay.seed}, not chosen for what happens), up to {last}"
-    return ClipPlan(title, caption, [Segment.of(comparison, replay, 0, last)])
+        last = min(replay.last, _FROM_START * _clip_steps(replayer))
+        seed = f"seed {replay.seed}, not chosen for what happens"
+        segment = Segment.of(comparison, replay, 0, last)
+        return f"{label}, episode 0 ({seed}), up to {last}", [segment]
 
-
-class Window(NamedTuple):
-    """Rows ``first`` to ``last`` (inclusive) of an episode, and the sum of their values."""
-
-    episode: int
-    first: int
-    last: int
-    value: float
-
-
-def region_values(decomposition: Decomposition, side: int) -> Array:
-    """Return how much of the difference a step in each region shows, (R,), for policy 0 or 1.
-
-    A step in a region that the policy visits more often than the other is worth the region's
-    part; where it is less often it counts against, except for differences within the region,
-    which show either way. Insignificant parts are worth nothing.
-    """
-    d, often = decomposition, decomposition.kinds.get(OFTEN)
-    parts = np.where(d.regions.noise, 0.0, np.maximum(d.regions.measured, 0.0))
-    if often is None:
-        return parts
-    frequency = np.where(often.noise, 0.0, often.measured)
-    within = np.maximum(parts - often.measured, 0.0)
-    more = np.sign(d.share[side] - d.share[1 - side])
-    return np.asarray(np.nan_to_num(more) * frequency + within)
-
-
-def best_window(values: Array, starts: NDArray[np.int64], length: int) -> Window:
-    """Find the window of at most ``length`` rows within an episode with the largest sum.
-
-    ``values`` has one row per state; episode e has the rows starts[e] to starts[e + 1].
-
-    Examples
-    --------
-    >>> best_window(np.array([0.0, 1, 0, 0, 1, 1, 0]), np.array([0, 3, 7]), 2)
-    Window(episode=1, first=1, last=2, value=2.0)
-    """
-    best = Window(0, 0, 0, -np.inf)
-    for episode, (begin, end) in enumerate(pairwise(starts.tolist())):
-        sums = np.concatenate([[0.0], np.cumsum(values[begin:end])])
-        n = min(length, end - begin)
-        gains = sums[n:] - sums[:-n]
-        first = int(gains.argmax())
-        # Sums that are equal up to rounding do not count as larger.
-        if gains[first] > best.value + 1e-9 * abs(best.value if episode else 0.0):
-            best = Window(episode, first, first + n - 1, float(gains[first]))
-    return best
+    return ClipPlan.of(title, first_episode)

@@ -7,19 +7,19 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pivec.errors import PivecError, PivecWarning
+from pivec.explanations.clips import CannotReplay, Replay, Scene
 from pivec.explanations.folder import ComparisonFolder
-from pivec.options import CollectOptions, Features, ReplayOptions
+from pivec.options import CollectOptions, ReplayOptions
 from pivec.policies import IMPORTABLE, NamedPolicy, PolicyInfo, UniformPolicy, name_policies
 from pivec.rollouts import (
     ENVIRONMENT,
@@ -36,81 +36,25 @@ from pivec.rollouts import (
     n_inputs,
     play_here,
 )
-from pivec.states import PolicyRecord, Store, is_recorded
+from pivec.states import Store, is_recorded
 
 _MAX_STEPS = 100_000  # per episode on a new seed: the environment may have no limit of its own
 _NAME_IT = "name the policy with --policies (from Python policies=)"
 _KEEP_ACTIONS = "collect with --actions, which stores the actions"
 
 
-class CannotReplay(PivecError):
-    """An episode cannot be replayed, or not identically; one sentence says why."""
-
-
-@dataclass(frozen=True)
-class Replay:
-    """An episode from its seed: all actions, and all states that followed.
-
-    Attributes
-    ----------
-    label, fingerprint : str
-        Of the policy.
-    seed : int
-        Of the episode.
-    actions : array
-        One row per step.
-    states : (n_steps + 1, n_features) float32 array
-        As in a store, but not thinned.
-    episode : int or None
-        Its number in the store; None for a seed that the policy did not play there.
-    seat : tuple or None
-        In games of several agents, the policy and whether it acts deterministically.
-    """
-
-    label: str
-    fingerprint: str
-    seed: int
-    actions: NDArray[Any]
-    states: NDArray[np.float32]
-    episode: int | None = None
-    seat: tuple[Any, bool] | None = None
-
-    @property
-    def last(self) -> int:
-        """The last step, whose state is the terminal one."""
-        return len(self.actions)
-
-    def until(self, step: int) -> Replay:
-        """Drop everything after a step."""
-        return replace(self, actions=self.actions[:step], states=self.states[: step + 1])
-
-
-@dataclass(frozen=True)
-class Scene:
-    """What episodes are rendered with: environment, features of a state, frames per second."""
-
-    environment: Environment
-    features: Features | None
-    fps: float = 30.0
-
-
 class Replayer:
     """Replays episodes of a comparison or a store.
 
     Actions come from the store if they are there; otherwise from the policy, which is looked for
-    in the store, in ``policies``, and in the file that the store names.
+    in the store, in ``options.policies``, and in the file that the store names.
 
     Parameters
     ----------
     source : ComparisonFolder or Store
         The states, and how they were collected.
-    env : str, callable or None
-        The environment, if the store does not name it, such as one made by a function.
-    policies : as in `pivec.collect`, optional
-        The policies, if they are not where the store says.
-    options : CollectOptions
-        Arguments of the environment, ``wrappers``, ``imports``, ``features`` and ``trust``;
-        everything else is as it was when the states were collected.
+    options : ReplayOptions, optional
+        The environment and the policies, where the store does not say.
 
     Examples
     --------
@@ -125,13 +69,10 @@ class Replayer:
     """
 
     def __init__(
-        self,
-        source: ComparisonFolder | Store,
-        env: Any = None,
-        policies: Any = None,
-        options: CollectOptions | None = None,
+        self, source: ComparisonFolder | Store, options: ReplayOptions | None = None
     ) -> None:
-        self._env, self._options = env, options or CollectOptions()
+        options = options or ReplayOptions()
+        self._env, self._options = options.env, options.collecting
         if isinstance(source, Store):
             self._folder, self._collected = Path(source.path), dict(source.settings)
             data = source.load() if len(source) else None
@@ -144,23 +85,17 @@ class Replayer:
         self._infos = {info.label: info for info in infos}
         self._infos |= {label: record.info for label, record in self._records.items()}
         self._given: dict[str, NamedPolicy] = {}
-        if policies is not None:
-            trust, without = self._options.trust, self._options.without_normaliser
-            named = name_policies(policies, trust, without)
+        if options.policies:
+            named = name_policies(options.policies, options.trust, options.without_normaliser)
             self._given = {policy.info.fingerprint: policy for policy in named}
         self._bound: dict[str, NamedPolicy] = {}
 
-    @classmethod
-    def open(
-        cls, source: ComparisonFolder | Store, options: ReplayOptions | None = None
-    ) -> Replayer:
-        """Make one from the options that users give."""
-        chosen = options or ReplayOptions()
-        return cls(source, chosen.env, list(chosen.policies) or None, chosen.collecting)
-
     def stored(self, label: str, episode: int) -> Replay:
         """Replay a stored episode; a single different bit is a `CannotReplay`."""
-        return _single(self.stored_many([(label, episode)]))
+        (result,) = self.stored_many([(label, episode)])
+        if isinstance(result, CannotReplay):
+            raise result
+        return result
 
     def stored_many(self, wanted: Sequence[tuple[str, int]]) -> list[Replay | CannotReplay]:
         """Replay many (label, episode number); failures are returned, not raised."""
@@ -185,8 +120,6 @@ class Replayer:
         """Let a policy play the episode of any seed, in Gymnasium and at most 100,000 steps."""
         (played,) = self._play([(label, seed)], _MAX_STEPS)
         return self._replay(label, played, None)
-
-    # ---- what the states depend on ----
 
     @cached_property
     def environment(self) -> Environment:
@@ -235,10 +168,7 @@ class Replayer:
             (info for info in self._infos.values() if info.fingerprint == fingerprint),
             PolicyInfo(source, source=source, fingerprint=fingerprint),
         )
-        record = self._records.get(info.label)
-        return recover_policy(info, record, self._given, self._folder, self._options)
-
-    # ---- playing ----
+        return self._recover(info)
 
     def _stored_episode(self, label: str, number: int) -> tuple[Episode, int]:
         """Read an episode, and k if every k-th state is stored."""
@@ -267,32 +197,31 @@ class Replayer:
         if label not in self._bound:
             if label not in self._infos:
                 raise CannotReplay(f"{self._folder} has no policy {label}")
-            info, record = self._infos[label], self._records.get(label)
-            named = recover_policy(info, record, self._given, self._folder, self._options)
-            (self._bound[label],) = bind(self.environment, [named])
+            (self._bound[label],) = bind(self.environment, [self._recover(self._infos[label])])
         return self._bound[label]
 
     def _play(self, wanted: Sequence[tuple[str, int]], most: int) -> list[Episode | CannotReplay]:
         """Let policies play (label, seed) together; if that fails, one after another."""
         results: dict[tuple[str, int], Episode | CannotReplay] = {}
-        seeds: dict[str, list[int]] = {}
+        able = []
         for label, seed in dict.fromkeys(wanted):
             policy = _attempt(self._policy, label)
             if isinstance(policy, CannotReplay):
                 results[label, seed] = policy
             else:
-                seeds.setdefault(label, []).append(seed)
-        together = _attempt(self._play_all, seeds, most) if seeds else {}
+                able.append((label, seed))
+        together = _attempt(self._play_all, able, most) if able else {}
         if isinstance(together, CannotReplay):
-            for label, seed in ((label, seed) for label, own in seeds.items() for seed in own):
-                alone = _attempt(self._play_all, {label: [seed]}, most)
-                failed = isinstance(alone, CannotReplay)
-                results[label, seed] = alone if failed else alone[label, seed]
+            for pair in able:
+                alone = _attempt(self._play_all, [pair], most)
+                results[pair] = alone if isinstance(alone, CannotReplay) else alone[pair]
         else:
             results |= together
         return [results[pair] for pair in wanted]
 
-    def _play_all(self, seeds: dict[str, list[int]], most: int) -> dict[tuple[str, int], Episode]:
+    def _play_all(
+        self, wanted: Sequence[tuple[str, int]], most: int
+    ) -> dict[tuple[str, int], Episode]:
         limit = self._collected.get("max_steps")
         options = CollectOptions(
             deterministic=bool(self._collected.get("deterministic")),
@@ -301,6 +230,9 @@ class Replayer:
             features=self.scene.features,
             backend="gymnasium",
         )
+        seeds: dict[str, list[int]] = {}
+        for label, seed in wanted:
+            seeds.setdefault(label, []).append(seed)
         policies = [self._policy(label) for label in seeds]
         quotas = [Quota(len(own), seeds=np.array(own)) for own in seeds.values()]
         return {
@@ -340,63 +272,52 @@ class Replayer:
         identity = self._infos[label].identity
         return Replay(label, identity, episode.seed, episode.actions, episode.states, number, seat)
 
+    def _recover(self, info: PolicyInfo) -> NamedPolicy:
+        """Find a policy again: in the store, among those given (by fingerprint), or in its file.
 
-def recover_policy(
-    info: PolicyInfo,
-    record: PolicyRecord | None,
-    given: Mapping[str, NamedPolicy],
-    folder: Path,
-    options: CollectOptions,
-) -> NamedPolicy:
-    """Find a policy again: in the store, among those given (by fingerprint), or in its file.
+        A folder's files are trusted as little as a policy's: importing a module needs ``trust``.
+        """
+        record, failed = self._records.get(info.label), f"{info.label} cannot act again"
+        with _as_reason(failed):
+            stored = None if record is None else record.read_policy()
+            if stored is not None:
+                return NamedPolicy(stored, info)
+            if info.fingerprint and info.fingerprint in self._given:
+                return NamedPolicy(self._given[info.fingerprint].policy, info)
+            if info.source == "random":
+                return NamedPolicy(UniformPolicy(), info)
+            if is_recorded(info.source):
+                raise CannotReplay(
+                    f"{info.label} was recorded elsewhere ({info.source}), so its policy is not "
+                    "known"
+                )
+            return NamedPolicy(self._read_policy(info, failed).policy, info)
 
-    A folder's files are trusted as little as a policy's: importing a module needs
-    ``options.trust``.
-    """
-    try:
-        stored = None if record is None else record.read_policy()
-        if stored is not None:
-            return NamedPolicy(stored, info)
-        if info.fingerprint and info.fingerprint in given:
-            return NamedPolicy(given[info.fingerprint].policy, info)
-        if info.source == "random":
-            return NamedPolicy(UniformPolicy(), info)
-        if is_recorded(info.source):
+    def _read_policy(self, info: PolicyInfo, failed: str) -> NamedPolicy:
+        """Load a policy from its source; it must be identical."""
+        source, options = info.source, self._options
+        # Paths are relative to the current folder, or to one above the results. os.path, unlike a
+        # Path, accepts names that no file can have.
+        here = Path(os.path.expanduser(source))
+        places = [here, *(above / source for above in self._folder.resolve().parents)]
+        file = next((place for place in places if os.path.isfile(place)), None)
+        if file is None and not IMPORTABLE.fullmatch(source):
+            why = f"its file {source} is missing" if source else "its source is not known"
+            raise CannotReplay(f"{failed}, since {why}: {_NAME_IT}, or {_KEEP_ACTIONS}")
+        if file is None and not options.trust:
             raise CannotReplay(
-                f"{info.label} was recorded elsewhere ({info.source}), so its policy is not known"
+                f"{failed}, since it is the Python object {source}: {_NAME_IT}, allow importing it "
+                f"with --trust, or {_KEEP_ACTIONS}"
             )
-        return NamedPolicy(_read_policy(info, folder, options).policy, info)
-    except CannotReplay:
-        raise
-    except PivecError as error:
-        raise CannotReplay(f"{info.label} cannot act again: {error}") from error
-
-
-def _read_policy(info: PolicyInfo, folder: Path, options: CollectOptions) -> NamedPolicy:
-    """Load a policy from its source; it must be identical."""
-    source, failed = info.source, f"{info.label} cannot act again, since"
-    # Paths are relative to the current folder, or to one above the results. os.path, unlike a
-    # Path, accepts names that no file can have.
-    here = Path(os.path.expanduser(source))
-    places = [here, *(above / source for above in folder.resolve().parents)]
-    file = next((place for place in places if os.path.isfile(place)), None)
-    if file is None and not IMPORTABLE.fullmatch(source):
-        why = f"its file {source} is missing" if source else "its source is not known"
-        raise CannotReplay(f"{failed} {why}: {_NAME_IT}, or {_KEEP_ACTIONS}")
-    if file is None and not options.trust:
-        raise CannotReplay(
-            f"{failed} it is the Python object {source}: {_NAME_IT}, allow importing it with "
-            f"--trust, or {_KEEP_ACTIONS}"
-        )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", PivecWarning)  # they were shown when it was collected
-        named, *_ = name_policies([file or source], options.trust, options.without_normaliser)
-    if named.info.fingerprint != info.fingerprint:
-        raise CannotReplay(
-            f"{failed} {file or source} has changed since its states were collected: {_NAME_IT} "
-            "as it was then, or compare again"
-        )
-    return named
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", PivecWarning)  # they were shown when it was collected
+            named, *_ = name_policies([file or source], options.trust, options.without_normaliser)
+        if named.info.fingerprint != info.fingerprint:
+            raise CannotReplay(
+                f"{failed}, since {file or source} has changed since its states were collected: "
+                f"{_NAME_IT} as it was then, or compare again"
+            )
+        return named
 
 
 def _attempt(function: Callable[..., Any], *arguments: Any) -> Any:
@@ -417,10 +338,3 @@ def _as_reason(what: str) -> Iterator[None]:
         raise
     except PivecError as error:
         raise CannotReplay(f"{what}: {error}") from error
-
-
-def _single(results: list[Replay | CannotReplay]) -> Replay:
-    (result,) = results
-    if isinstance(result, CannotReplay):
-        raise result
-    return result

@@ -32,11 +32,10 @@ from pivec.report.explanation_pages import (
     amounts,
     beside,
     by,
-    contrast_rows,
+    difference_rows,
     last_checkpoints,
     pair_command,
     times_as_far,
-    values,
     what,
 )
 from pivec.report.findings import UNSURE, Findings
@@ -388,7 +387,7 @@ def counted(number: int, what: str) -> str:
 def print_written(folder: Path, *pairs: PairExplanation, clips: Sequence[Clip] = ()) -> None:
     """Print what could not be made, and where the rest is."""
     all_clips = [*clips, *(clip for pair in pairs for clip in pair.clips)]
-    frames = [frame for pair in pairs for frame in pair.frames.values()]
+    frames = [frame for pair in pairs for frame in pair.frames]
     notes = [note for pair in pairs for note in pair.notes]
     for note in dict.fromkeys([*notes, *(clip.reason for clip in clips if clip.reason)]):
         say(f"Note: {note}")
@@ -417,11 +416,11 @@ def print_run(result: RunExplanation) -> None:
         if not math.isnan(phase.low):
             ends = f" ({rounded(phase.low, 2)} to {rounded(phase.high, 2)})"
         first = f"{phase.when}\n{rounded(max(phase.distance, 0.0), 2)}{ends}"
-        if phase.quiet:
-            table.add_row(first, phase.quiet)
+        if phase.unchanged:
+            table.add_row(first, phase.unchanged)
         for change in phase.changes:
             region = "" if change.region is None else f" (region {change.region})"
-            cells = literal(what(change) + region), literal(values(change))
+            cells = literal(what(change) + region), literal(change.values_text)
             table.add_row(first, *cells, *[by(change)] * wide)
             first = ""
     console.print(table)
@@ -450,10 +449,10 @@ def print_group_explanation(result: GroupExplanation) -> None:
     table.add_column("where", overflow="fold", ratio=1)
     for name in result.groups:
         table.add_column(literal(f"time of {shortened(name, 20)}"), justify="right")
-    more = literal(" − ".join(shortened(name, 12) for name in result.groups))
+    more = literal(" − ".join(shortened(name, 12) for name in reversed(result.groups)))
     for head in [more] * wide + [literal("q")]:
         table.add_column(head, no_wrap=True, justify="right")
-    for row in contrast_rows(result):
+    for row in difference_rows(result):
         times = ("\n".join(filter(None, time)) for time in row["times"])
         sure = [row["difference"]] * wide + [row["q"]]
         table.add_row(row["region"], literal(row["where"]), *times, *sure)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from pivec.characterizations import OFTEN, WHERE, WIDE
 from pivec.explanations import (
-    Change,
+    Difference,
     Feature,
     Frame,
     GroupExplanation,
@@ -26,7 +26,6 @@ from pivec.explanations import (
     Shift,
     Unusual,
     UnusualEpisode,
-    leading_contrasts,
     percent_range,
 )
 from pivec.report.pages import picture, render, resource
@@ -36,7 +35,7 @@ from pivec.text import interval, percent, rounded, thousands
 MAX_BYTES = 6_000_000  # of pictures within a page; the others are links to files beside it
 MAX_CARDS = 300  # regions on a page
 MAX_OUTSIDE = 50  # policies with states outside
-MAX_CONTRASTS = 4, 8  # of groups of runs: of features, and of regions
+MAX_DIFFERENCES = 4, 8  # of groups of runs: of features, and of regions
 KIND_WORDS = {
     OFTEN: "how often they are there",
     WHERE: "where they are within it",
@@ -183,7 +182,7 @@ def _region_context(
 
 
 def _frames(pair: PairExplanation, region: int) -> list[Frame | None]:
-    frames = [pair.frames.get((label, region)) for label in pair.labels]
+    frames = [pair.frame(label, region) for label in pair.labels]
     return frames if any(frames) else []
 
 
@@ -364,7 +363,7 @@ def run_html(result: RunExplanation, command: str = "") -> str:
                 "when": " to ".join(x.replace(" ", "\xa0") for x in phase.when.split(" to ")),
                 "distance": rounded(max(phase.distance, 0.0), 3),
                 "changes": [
-                    {"region": c.region, "what": _sentence(c), "values": values(c), "by": by(c)}
+                    {"region": c.region, "what": _sentence(c), "values": c.values_text, "by": by(c)}
                     for c in phase.changes
                 ],
             }
@@ -377,7 +376,7 @@ def run_html(result: RunExplanation, command: str = "") -> str:
     )
 
 
-def _sentence(change: Change) -> str:
+def _sentence(change: Difference) -> str:
     if change.kind == "moved":
         return what(change)
     return change.sentence().partition(" (")[0]
@@ -388,22 +387,14 @@ def pair_command(labels: tuple[str, str]) -> str:
     return "pivec explain DIR " + " ".join(map(shlex.quote, labels))
 
 
-def what(change: Change) -> str:
+def what(change: Difference) -> str:
     """Say what changed, without numbers."""
     if change.kind == "moved":
         return f"{change.feature} moved, where {change.where}"
     return f"{change.kind}: {change.where}"
 
 
-def values(change: Change) -> str:
-    """Write the values before and after a change."""
-    if change.kind != "moved":
-        return change.times
-    unit = f" {change.unit}" if change.unit else ""
-    return f"{rounded(change.before, 2)} → {rounded(change.after, 2)}{unit}".replace("-", "−")
-
-
-def by(change: Change) -> str:
+def by(change: Difference) -> str:
     """Write the interval of a change."""
     if change.kind == "moved" and not math.isnan(change.low):
         return f"{change.low:+.2g} to {change.high:+.2g}".replace("-", "−")
@@ -443,27 +434,27 @@ def group_explanation_html(result: GroupExplanation, command: str = "") -> str:
             for name, runs in zip(result.groups, result.runs, strict=True)
         ),
         last=last_checkpoints(result.last) if result.last else "",
-        contrasts=contrast_rows(result),
+        differences=difference_rows(result),
         confidence=percent(result.level),
         notes=[*result.caveats(), *result.notes],
         command=command,
     )
 
 
-def contrast_rows(result: GroupExplanation) -> list[dict[str, Any]]:
-    """Return the leading contrasts as text: mean share of time of both groups, and its range."""
+def difference_rows(result: GroupExplanation) -> list[dict[str, Any]]:
+    """Return the leading differences as text: mean share of time of both groups, and its range."""
     return [
         {
-            "region": "" if contrast.region is None else str(contrast.region),
-            "where": contrast.where,
+            "region": "" if difference.region is None else str(difference.region),
+            "where": difference.where,
             "times": [
                 (percent(mean), percent_range(times) if len(times) > 1 else "")
-                for times, mean in zip(contrast.times, contrast.means, strict=True)
+                for times, mean in zip(difference.runs, difference.values, strict=True)
             ],
-            "difference": percent_points(contrast.low, contrast.high),
-            "q": rounded(contrast.q_value, 2),
+            "difference": percent_points(difference.low, difference.high),
+            "q": rounded(difference.q_value, 2),
         }
-        for contrast in leading_contrasts(result, *MAX_CONTRASTS)
+        for difference in result.shown(*MAX_DIFFERENCES)
     ]
 
 

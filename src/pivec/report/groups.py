@@ -72,6 +72,12 @@ class GroupComparison:
     runs: tuple[str, ...]  # all runs in groups
     run_distances: tuple[tuple[float, ...], ...]  # between their mean behaviours
 
+    def headline(self) -> str:
+        """Say whether the groups differ."""
+        from pivec.report.distance_figures import permanova_sentence
+
+        return permanova_sentence(self.test)
+
     def to_json(self) -> dict[str, Any]:
         """Give all of it as JSON can hold it: what is not known is None."""
         return {key: plain(value) for key, value in asdict(self).items()}

@@ -488,17 +488,17 @@ def explained_pairs(findings: Findings, folder: Path) -> list[Content]:
     result: dict[frozenset[int], Content] = {}
 
     def clip(file: Path, entry: Content) -> Content:
-        src = _picture(folder, file.parent / entry["picture"])
-        return {"src": src, "title": _text(entry["title"]), "words": _text(entry["words"])}
+        src = _picture(folder, file.parent / entry["path"])
+        return {"src": src, "title": _text(entry["title"]), "words": _text(entry["caption"])}
 
     def frame(file: Path, entry: Content) -> Content:
-        src, visit = _picture(folder, file.parent / entry["picture"]), entry["visit"]
-        policy, region = _text(visit["policy"]), index(entry["region"])
+        src, visit = _picture(folder, file.parent / entry["path"]), entry["visit"]
+        policy, region = _text(visit["policy"]), index(visit["region"])
         return {"src": src, "region": region, "policy": policy, "words": _visit(visit)}
 
     for file, content in _explanations(folder):
         with suppress(*_BROKEN):
-            explanation = content["explanation"]
+            explanation = content["decomposition"]
             a, b = (rows[label] for label in explanation["labels"])
             if a == b or len(result) >= _PAIRS:
                 continue

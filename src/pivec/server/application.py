@@ -7,12 +7,14 @@ import contextlib
 import hashlib
 import json
 import os
+import secrets
 import signal
+import socket
 import threading
 from collections import Counter, OrderedDict
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Collection, Iterator
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from itertools import islice
 from pathlib import Path, PurePath
@@ -21,10 +23,12 @@ from typing import Any, TypeVar
 from urllib.parse import quote
 
 import numpy as np
+import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pivec.characterizations import Measured, Space
 from pivec.errors import PivecError, UsageError
@@ -41,11 +45,13 @@ from pivec.parallel import Tell, current, using
 from pivec.report import (
     SPACE,
     Findings,
+    content_policy,
     decomposition_data,
     key_figures,
     measure_space,
     page_data,
     report_html,
+    script,
     summary,
 )
 from pivec.results import plain
@@ -58,15 +64,33 @@ T = TypeVar("T")
 Pair = tuple[int, int]
 Answer = dict[str, Any]  # JSON
 FileVersion = tuple[int, int, int] | None
+_HOST = "127.0.0.1"
+_MAX_CONNECTIONS = 256
+_MAX_HEAD = 1 << 14  # bytes of a request line with its headers
 _CACHED_PAIRS = 32  # each has some MB where states have hundreds of features
 _MANY = 1000  # policies whose distances take a while
 _EXPLAINED = 400  # explained pairs that are looked for
 _INTERVAL = 1.0  # seconds between looks at the folder
-_LARGEST = 1 << 26  # bytes of a picture
+_MAX_PICTURE = 1 << 26  # bytes
+_WAITING, _KNOWN = 8, 256  # requests for clips that wait, and answers that are kept
+_CLIPS = 2
+_PATIENCE = 2.0  # seconds for a killed process to end
+LONGEST = 8192  # bytes of an address: two labels, written in percent signs
 MEDIA = "media"  # where addresses of pictures begin
 # No SVG: it may contain scripts.
 MEDIA_TYPES = {f".{kind}": f"image/{kind}" for kind in ("webp", "png", "gif", "jpeg")}
 MEDIA_TYPES[".jpg"] = MEDIA_TYPES[".jpeg"]
+HEADERS = {
+    "Content-Security-Policy": content_policy(
+        script(), "connect-src 'self'", "frame-ancestors 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-store",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
 
 
 class NotFound(PivecError):
@@ -113,14 +137,15 @@ class Snapshot:
         it. ``difference`` has the parts of the distance; where there are none, ``reason`` says why.
         """
         labels = self.space.descriptions.labels
-        known = plain({"a": labels[i], "b": labels[j], "level": LEVEL} | self._numbers(i, j))
-        difference, reason = None, ""
+        answer = {"a": labels[i], "b": labels[j], "level": LEVEL} | self._numbers(i, j)
+        answer |= {"difference": None, "reason": ""}
         try:
             found = self.explanation(i, j)
-            difference = decomposition_data(found.decomposition, found.features, found.notes)
+            data = decomposition_data(found.decomposition, found.features, found.notes)
+            answer["difference"] = data
         except PivecError as error:
-            reason = str(error)
-        return _json(printable_texts(known | {"difference": difference, "reason": reason}))
+            answer["reason"] = str(error)
+        return _json(printable_texts(plain(answer)))
 
     def _explanation(self, i: int, j: int) -> PairExplanation:
         """Decompose the distance of two policies."""
@@ -143,20 +168,18 @@ class Snapshot:
     def _numbers(self, i: int, j: int) -> Answer:
         """Return distance, interval, p-value and overlap of two policies, as pairs.csv has them."""
         method, described = self.space.method, self.space.descriptions
-        known = self.findings.measured.intervals
         a, b = described.select([i]), described.select([j])
         measured = float(method.distances(a, b)[0, 0])
         answer: Answer = {"distance": measured, "measured": measured}
         answer |= dict.fromkeys(("low", "high", "p", "overlap"))
-        at = i, j
+        known, at = self.findings.measured.intervals, (i, j)
         if known is None and ("influences" in described.arrays or method.traits.exact):
             known, at = method.intervals(a, b, LEVEL), (0, 0)
         if known is not None:
             answer["distance"] = max(float(known.distance[at]), 0.0)
             answer |= {"low": known.low[at], "high": known.high[at], "p": known.p_value[at]}
-        overlap = getattr(method, "overlap", None)  # of what has regions
-        if overlap is not None:
-            answer["overlap"] = float(overlap(a, b)[0, 0])
+        if hasattr(method, "overlap"):  # it has regions
+            answer["overlap"] = float(method.overlap(a, b)[0, 0])
         return answer
 
 
@@ -209,8 +232,15 @@ class LatestSnapshot:
         stable, self._seen = now == self._seen, now
         if now == self._shown or not stable:
             return
+        before, same = self.snapshot, now[0] == self._shown[0]
         try:
-            self._take(now)
+            space = before.space if same else Space.load(self.folder)
+            if _is_complete(space):
+                measured = before.findings.measured if same else None
+                self.snapshot = Snapshot(self.folder, space, measured)
+                n, n_before = len(space.descriptions), len(before.space.descriptions)
+                if n != n_before and not self._quiet:
+                    say(f"{n_policies(n)} now, {n_before} before")
         except Exception as error:  # the page stays as it was, and the server continues
             reason = str(error) if isinstance(error, PivecError | OSError) else repr(error)
             if reason not in self._reported:
@@ -218,17 +248,6 @@ class LatestSnapshot:
                 words = f"{self.folder} has changed, but cannot be shown: {reason}"
                 say(f"pivec: {words}; the page stays as it was", error=True)
         self._shown = now
-
-    def _take(self, now: tuple[tuple[FileVersion, ...], tuple[FileVersion, ...]]) -> None:
-        before = self.snapshot
-        same = now[0] == self._shown[0]
-        space = before.space if same else Space.load(self.folder)
-        if not _is_complete(space):
-            return
-        self.snapshot = Snapshot(self.folder, space, before.findings.measured if same else None)
-        n, n_before = len(space.descriptions), len(before.space.descriptions)
-        if n != n_before and not self._quiet:
-            say(f"{n_policies(n)} now, {n_before} before")
 
 
 def _is_complete(space: Space) -> bool:
@@ -260,19 +279,13 @@ def read_picture(folder: Path, name: str) -> tuple[bytes, str] | None:
     if kind is None or "\0" in name or name.startswith(("/", "\\")) or ".." in PurePath(name).parts:
         return None
     root = os.path.realpath(folder)
-    file = os.path.realpath(os.path.join(root, name))
-    inside = PurePath(file).is_relative_to(root)
-    if not inside or MEDIA_TYPES.get(PurePath(file).suffix.lower()) != kind:
+    file = PurePath(os.path.realpath(os.path.join(root, name)))
+    if not file.is_relative_to(root) or MEDIA_TYPES.get(file.suffix.lower()) != kind:
         return None
     try:
-        return read_regular(file, _LARGEST), kind
+        return read_regular(file, _MAX_PICTURE), kind
     except Exception:  # gone, a folder, no picture, too long a name: all the same to the client
         return None
-
-
-_WAITING, _KNOWN = 8, 256  # requests that wait, and answers that are kept
-_CLIPS = 2
-_PATIENCE = 2.0  # seconds for a killed process to end
 
 
 class WorkerThread:
@@ -399,7 +412,8 @@ class ClipMaker:
 def make_clips(request: ClipRequest, tell: Tell) -> Answer:
     """Replay and draw both policies, in the process that was started for it.
 
-    Pictures are kept below the folder, under names that tell their content: all pairs share them.
+    Pictures are kept below the folder, under names that identify their content: all pairs share
+    them.
     """
     tell(os.getpid())
     from pivec.explanations import Replayer, with_media
@@ -407,12 +421,11 @@ def make_clips(request: ClipRequest, tell: Tell) -> Answer:
     folder, chosen = request.folder, request.replaying
     states = stored_states(folder, request.explanation.labels)
     comparison = ComparisonFolder(folder, Space.load(folder), states)
-    replayer = Replayer.open(comparison, chosen)
     media = folder / FOLDER / MEDIA
     if not media.resolve().is_relative_to(folder.resolve()):
         raise UsageError(f"{media} is a link that leads out of {folder}: remove it")
     # What could not be explained is said beside the numbers, not here.
-    explanation = replace(request.explanation, notes=())
+    explanation, replayer = replace(request.explanation, notes=()), Replayer(comparison, chosen)
     with using(chosen.engine, chosen.jobs):
         made = with_media(explanation, comparison, replayer, media, n_clips=_CLIPS)
 
@@ -425,14 +438,13 @@ def make_clips(request: ClipRequest, tell: Tell) -> Answer:
         if clip.path is not None
     ]
     frames = [
-        {"src": address(frame.path), "region": region, "policy": policy}
-        for (policy, region), frame in made.frames.items()
+        {"src": address(frame.path), "region": frame.visit.region, "policy": frame.visit.policy}
+        for frame in made.frames
         if frame.path is not None
     ]
     more = f" (and {len(made.notes) - 1} more)" if len(made.notes) > 1 else ""
-    answer = _clip_answer(
-        "done" if clips or frames else "failed", f"{made.notes[0]}{more}" if made.notes else ""
-    )
+    words = f"{made.notes[0]}{more}" if made.notes else ""
+    answer = _clip_answer("done" if clips or frames else "failed", words)
     return answer | {"clips": printable_texts(clips), "frames": printable_texts(frames)}
 
 
@@ -446,8 +458,8 @@ class Handlers:
 
     latest: LatestSnapshot
     replaying: ReplayOptions
-    worker: WorkerThread
-    clip_maker: ClipMaker
+    clip_maker: ClipMaker = field(default_factory=ClipMaker)
+    worker: WorkerThread = field(default_factory=WorkerThread)
     interval: float = _INTERVAL
 
     def application(self) -> Starlette:
@@ -532,3 +544,114 @@ class Handlers:
         finally:
             task.cancel()
             self.clip_maker.stop()
+
+
+# ---- a socket of this computer alone, and an address with a token ----
+
+
+@contextlib.contextmanager
+def listening(port: int) -> Iterator[socket.socket]:
+    """Hold a port of the loopback address, which nobody outside of this computer reaches."""
+    with socket.socket() as listener:
+        if os.name == "posix":  # elsewhere it would share a port that is taken
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind((_HOST, port))
+            listener.listen()
+        except OSError as error:
+            raise UsageError(
+                f"cannot listen on port {port} ({error.strerror}): choose another with --port, or "
+                "leave it out for a free one"
+            ) from error
+        yield listener
+
+
+def make_server(handlers: Handlers, listener: socket.socket) -> tuple[uvicorn.Server, str]:
+    """Make the server of a socket, and return the address of the page there."""
+    host, port = listener.getsockname()
+    token = secrets.token_urlsafe(16)
+    config = uvicorn.Config(
+        Guard(handlers.application(), token, [f"{host}:{port}", f"localhost:{port}"]),
+        http="h11",
+        ws="none",
+        lifespan="on",
+        log_config=None,
+        log_level="critical",
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        limit_concurrency=_MAX_CONNECTIONS,
+        h11_max_incomplete_event_size=_MAX_HEAD,
+        timeout_graceful_shutdown=1,  # second that requests have to end after Ctrl-C
+    )
+    return uvicorn.Server(config), f"http://{host}:{port}/{token}/"
+
+
+class Guard:
+    """Passes requests to an ASGI application if their path begins with the token.
+
+    Requests without it, or under another name than ``hosts`` (DNS rebinding), learn nothing.
+    """
+
+    def __init__(self, app: ASGIApp, token: str, hosts: Collection[str]) -> None:
+        self._app = app
+        self._token = token.encode()
+        self._hosts = {host.encode() for host in hosts}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        if scope["type"] != "http":
+            await send({"type": "websocket.close"})
+            return
+        started = False
+
+        async def answer(message: Message) -> None:
+            nonlocal started
+            if message["type"] == "http.response.start":
+                started = True
+                fixed = [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
+                message["headers"] = [*message.get("headers", ()), *fixed]
+            await send(message)
+
+        async def refuse(status: int, headers: dict[str, str]) -> None:
+            # What may still come on this connection is not read.
+            await Response(status_code=status, headers=headers | {"connection": "close"})(
+                scope, receive, answer
+            )
+
+        status, path = self._check(scope)
+        if status != 200:
+            await refuse(status, {"location": f"{path}/"} if status == 307 else {})
+            return
+        try:
+            await self._app({**scope, "path": path, "root_path": ""}, receive, answer)
+        except Exception as error:  # a defect: the server goes on
+            say(f"pivec: unexpected {type(error).__name__}: {error}", error=True)
+            if not started:
+                await refuse(500, {})
+
+    def _check(self, scope: Scope) -> tuple[int, str]:
+        """Return the status of an answer, and the path behind the token."""
+        headers: dict[bytes, list[bytes]] = {}
+        for name, value in scope["headers"]:
+            headers.setdefault(name, []).append(value)
+        first, slash, path = scope["path"][1:].partition("/")
+        given = first.encode("utf-8", "replace")
+        hosts = headers.get(b"host", [])
+        own = len(hosts) == 1 and hosts[0].lower() in self._hosts
+        if own and scope["path"] == "/favicon.ico":
+            return 204, ""  # browsers ask for it by themselves, and would complain
+        if not secrets.compare_digest(given, self._token) or not own:
+            return 404, ""
+        if len(scope.get("raw_path") or b"") + len(scope["query_string"]) > LONGEST:
+            return 414, ""
+        if sum(len(name) + len(value) for name, value in scope["headers"]) > 2 * LONGEST:
+            return 431, ""
+        # Nothing that is asked here needs more than an address.
+        if headers.get(b"content-length", [b"0"]) != [b"0"] or b"transfer-encoding" in headers:
+            return 413, ""
+        if scope["method"] not in ("GET", "HEAD", "POST"):
+            return 405, ""
+        return (200, f"/{path}") if slash else (307, first)

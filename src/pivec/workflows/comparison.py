@@ -260,7 +260,7 @@ class Comparison(Result):
 
     def replayer(self, options: ReplayOptions) -> Replayer:
         """Return what replays episodes of the comparison."""
-        return Replayer.open(self.stored, options)
+        return Replayer(self.stored, options)
 
     def write_report(self) -> Path:
         """Write the HTML page and the tables again, with pictures that were made since."""

@@ -1,0 +1,334 @@
+"""Differences in the time spent somewhere: by region, and by spans of a feature."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Annotated
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import stdtr, stdtrit
+
+from pivec.arguments import Range
+from pivec.explanations.names import Feature
+from pivec.states import VisitedStates
+from pivec.statistics import RATE
+from pivec.text import percent, rounded
+
+Array = NDArray[np.float64]
+Level = Annotated[float, Range(0.5, most=0.999)]
+MIN_DIFFERENCE = 0.01  # of shares of time, worth reporting
+_NEVER, _SOMETIMES = 0.01, 0.03  # shares of time: from the first to the second is "began"
+_EDGES = 40  # per feature
+_SAMPLE = 50_000  # states that edges are computed from
+_TWO_ENDS = 1.3  # how much more two ends must distinguish than one
+_NEARLY = 0.95  # of the largest difference, which is as good
+_VERBS = {"began": "began to be", "stopped": "stopped being"}
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A difference between two checkpoints, or between two groups of runs.
+
+    Attributes
+    ----------
+    where : str
+        The region or the span of a feature, in words.
+    region : int or None
+        None for a span of a feature.
+    values : (float, float)
+        Shares of time; or means of ``feature`` within the region, if both are given.
+    low, high : float
+        Interval of the second value minus the first.
+    part : float
+        Part of the distance (squared, for groups); NaN if it is not known.
+    feature, unit : str
+        The feature of the span, or the one whose mean differs.
+    runs : two tuples of float
+        Shares of time of the runs of both groups.
+    q_value : float
+        NaN if it is not known.
+    """
+
+    where: str
+    region: int | None
+    values: tuple[float, float]
+    low: float = math.nan
+    high: float = math.nan
+    part: float = math.nan
+    feature: str = ""
+    unit: str = ""
+    runs: tuple[tuple[float, ...], tuple[float, ...]] = ((), ())
+    q_value: float = math.nan
+
+    @property
+    def size(self) -> float:
+        """The second value minus the first."""
+        return self.values[1] - self.values[0]
+
+    @property
+    def kind(self) -> str:
+        """One of "began", "stopped", "more" and "less"; "moved" for the mean of a feature.
+
+        Examples
+        --------
+        >>> [Difference("", 0, times, 0, 0).kind for times in ((0.0, 0.3), (0.02, 0.001))]
+        ['began', 'less']
+        """
+        if self.region is not None and self.feature:
+            return "moved"
+        first, second = self.values
+        if second > first:
+            return "began" if first < _NEVER and second > _SOMETIMES else "more"
+        return "stopped" if second < _NEVER and first > _SOMETIMES else "less"
+
+    @property
+    def values_text(self) -> str:
+        """Both values, as text."""
+        if self.kind != "moved":
+            return " → ".join(map(percent, self.values))
+        means = " → ".join(rounded(value, 2) for value in self.values)
+        return f"{means} {self.unit}".rstrip().replace("-", "−")
+
+    @property
+    def separation(self) -> int:
+        """1 if all runs of the second group exceed those of the first, −1 if the reverse, or 0."""
+        a, b = self.runs
+        if abs(self.size) < MIN_DIFFERENCE:
+            return 0
+        return int(min(b) > max(a)) - int(max(b) < min(a))
+
+    @property
+    def significant(self) -> bool:
+        """Whether the difference of groups is significant, and not tiny."""
+        return abs(self.size) >= MIN_DIFFERENCE and self.q_value <= RATE
+
+    def sentence(self, groups: tuple[str, str] | None = None) -> str:
+        """Describe a change, or a difference between groups with these names.
+
+        Examples
+        --------
+        >>> Difference("x above 2", 3, (0.002, 0.31), 0.29, 0.33).sentence()
+        'began to be where x above 2 (0.2 % → 31 % of the time)'
+        >>> Difference("x above 2", 3, (0.1, 0.3), 0.1, 0.3, feature="y", unit="m").sentence()
+        'where x above 2: y 0.1 → 0.3 m on average'
+        >>> runs = (0.0, 0.04), (0.35, 0.22)
+        >>> Difference("x above 2", 3, (0.02, 0.285), 0, 1, runs=runs).sentence(("a2c", "ppo"))
+        'both runs of ppo are more often where x above 2 than any of a2c: 22 to 35 % against 0 to
+        4.0 % of the time'
+        """
+        if groups is None and self.kind == "moved":
+            return f"where {self.where}: {self.feature} {self.values_text} on average"
+        if groups is None:
+            verb = _VERBS.get(self.kind, f"{self.kind} often")
+            return f"{verb} where {self.where} ({self.values_text} of the time)"
+        more = int(self.size > 0)
+        a, b = groups[more], groups[1 - more]
+        if not self.separation:
+            means = f"{percent(self.values[more])} against {percent(self.values[1 - more])}"
+            return f"{a} is more often where {self.where} than {b}: {means} of the time on average"
+        most, least = self.runs[more], self.runs[1 - more]
+        runs = {1: f"the run of {a} is", 2: f"both runs of {a} are"}.get(
+            len(most), f"all {len(most)} runs of {a} are"
+        )
+        others = f"any of {b}" if len(least) > 1 else f"that of {b}"
+        times = f"{percent_range(most)} against {percent_range(least)}"
+        return f"{runs} more often where {self.where} than {others}: {times} of the time"
+
+
+def percent_range(shares: Sequence[float]) -> str:
+    """Format the smallest and the largest of some shares.
+
+    Examples
+    --------
+    >>> percent_range([0.351, 0.22]), percent_range([0.5])
+    ('22 to 35 %', '50 %')
+    """
+    low, high = percent(min(shares)), percent(max(shares))
+    return low if low == high else f"{low.removesuffix(' %')} to {high}"
+
+
+# ---- spans of one feature ----
+
+
+@dataclass(frozen=True)
+class Span:
+    """Values of a feature above ``low`` and up to ``high``; either may be infinite."""
+
+    feature: int
+    low: float
+    high: float
+
+    def describe(self, features: Sequence[Feature]) -> str:
+        """Describe it as in "cart position above 0.5 m".
+
+        Examples
+        --------
+        >>> features = Feature("cart position", "m"), Feature("both legs touch", absent="")
+        >>> Span(0, 0.5, math.inf).describe(features), Span(0, -0.2, 0.2).describe(features)
+        ('cart position above 0.5 m', 'cart position −0.2 to 0.2 m')
+        >>> Span(1, 0.5, math.inf).describe(features), Span(1, -math.inf, 0.5).describe(features)
+        ('both legs touch', 'not both legs touch')
+        """
+        feature = features[self.feature]
+        if feature.is_flag:
+            present = math.isinf(self.high)
+            return feature.name if present else feature.absent or f"not {feature.name}"
+        low, high = (f"{end:g}".replace("-", "−") for end in (self.low, self.high))
+        if math.isinf(self.high):
+            return f"{feature.name} above {feature.with_unit(low)}"
+        start = "below" if math.isinf(self.low) else f"{low} to"
+        return f"{feature.name} {start} {feature.with_unit(high)}"
+
+
+def round_edges(values: Array) -> Array:
+    """Return round numbers that divide values: near quantiles, and evenly spaced.
+
+    Examples
+    --------
+    >>> round_edges(np.linspace(-1, 1, 1001))[:4]
+    array([-0.9, -0.8, -0.7, -0.6])
+    >>> round_edges(np.array([0.0, 1.0, 1.0])), round_edges(np.ones(3))
+    (array([0.5]), array([], dtype=float64))
+    """
+    different = np.unique(values)
+    if len(different) < 3:
+        return (different[1:] + different[:-1]) / 2.0
+    ends = np.quantile(values, [0.05, 0.95])
+    spread = float(ends[1] - ends[0]) or float(different[-1] - different[0])
+    size = 10.0 ** math.floor(math.log10(spread / 10.0))
+    size *= max(m for m in (1.0, 2.0, 5.0) if m * size <= spread / 10.0)
+    even = np.arange(ends[0], ends[1], size)  # there are no quantiles within gaps
+    edges = np.concatenate([np.quantile(values, np.arange(1, _EDGES + 1) / (_EDGES + 1)), even])
+    rounded = [float(f"{k * size:.12g}") for k in np.unique(np.round(edges / size) + 0.0)]
+    return np.array([x for x in rounded if different[0] < x < different[-1]])
+
+
+def best_span(feature: int, edges: Array, a: Array, b: Array) -> tuple[Span, int, int]:
+    """Find the span in which shares of time differ most, and its ends among −∞, edges, ∞.
+
+    ``a`` and ``b`` are shares of time at or below the edges. Two ends are used only if they
+    distinguish much more than one; of above and below, the span is where less time is spent. Of
+    nearly equal edges, the one is chosen beyond which one of both hardly ever is.
+
+    Examples
+    --------
+    >>> edges = np.array([0.0, 1.0, 2.0])
+    >>> best_span(0, edges, np.array([0.1, 0.9, 1.0]), np.array([0.1, 0.3, 0.4]))
+    (Span(feature=0, low=2.0, high=inf), 3, 4)
+    """
+    cuts = np.concatenate([[-math.inf], edges, [math.inf]])
+    a, b = (np.concatenate([[0.0], below, [1.0]]) for below in (a, b))
+    more = b - a
+    most = float(np.abs(more).max())
+    i, j = sorted((int(np.argmin(more)), int(np.argmax(more))))
+    if abs(more[j] - more[i]) < _TWO_ENDS * most:
+        below = np.maximum(a, b) < np.maximum(1.0 - a, 1.0 - b)
+        rarely = np.where(below, np.minimum(a, b), np.minimum(1.0 - a, 1.0 - b))
+        k = int(np.argmin(np.where(np.abs(more) >= _NEARLY * most, rarely, math.inf)))
+        i, j = (0, k) if below[k] else (k, len(cuts) - 1)
+    return Span(feature, float(cuts[i]), float(cuts[j])), i, j
+
+
+@dataclass(frozen=True)
+class FeatureTimes:
+    """Shares of time that policies spend at or below edges of every feature."""
+
+    data: VisitedStates
+    features: Sequence[Feature]
+    by_state: bool  # whether long episodes count more than short ones
+
+    @cached_property
+    def edges(self) -> list[Array]:
+        """The edges of each feature."""
+        step = max(1, -(-self.data.n_states // _SAMPLE))
+        sample = self.data.take(np.arange(0, self.data.n_states, step)).astype(np.float64)
+        return [round_edges(column) for column in sample.T]
+
+    @cached_property
+    def below(self) -> list[Array]:
+        """Shares of time at or below the edges, one (n_policies, n_edges) array per feature."""
+        result = [np.zeros((len(self.data), len(cuts))) for cuts in self.edges]
+        for p in range(len(self.data)):
+            states, lengths, weights = self._policy(p)
+            own = np.repeat(weights / lengths, lengths)
+            for cuts, below, column in zip(self.edges, result, states.T, strict=True):
+                if len(cuts):
+                    times = np.bincount(np.searchsorted(cuts, column), own, len(cuts) + 1)
+                    below[p] = np.cumsum(times)[:-1]
+        return result
+
+    def best_spans(self, first: Array, second: Array) -> Iterator[tuple[Span, Array]]:
+        """Yield the span of each feature in which two weighted means of policies differ most.
+
+        With each span come the shares of time of all policies in it.
+        """
+        for j, (cuts, below) in enumerate(zip(self.edges, self.below, strict=True)):
+            if len(cuts):
+                span, i, k = best_span(j, cuts, first @ below, second @ below)
+                ends = np.pad(below, ((0, 0), (1, 1)), constant_values=((0, 0), (0.0, 1.0)))
+                yield span, ends[:, k] - ends[:, i]
+
+    def sample(self, policy: int, span: Span) -> tuple[float, float, int]:
+        """Return the share of time of a policy, its standard error, and the number of episodes."""
+        states, lengths, weights = self._policy(policy)
+        values = states[:, span.feature].astype(np.float64)
+        within = (values > span.low) & (values <= span.high)
+        starts = np.cumsum([0, *lengths[:-1]])
+        times = np.add.reduceat(within, starts, dtype=np.int64) / lengths
+        n, share = len(times), float(weights @ times)
+        moved = n * weights * (times - share)
+        error = math.sqrt(float(moved @ moved) / (n * (n - 1))) if n > 1 else math.nan
+        return share, error, n
+
+    def _policy(self, policy: int) -> tuple[NDArray[np.float32], NDArray[np.int64], Array]:
+        """Return states, and the lengths and weights of episodes of a policy."""
+        starts = self.data.policy_starts
+        lengths = self.data.lengths[starts[policy] : starts[policy + 1]]
+        weights = lengths.astype(np.float64) if self.by_state else np.ones(len(lengths))
+        return self.data.policy_states(policy), lengths, weights / weights.sum()
+
+
+# ---- intervals and tests ----
+
+
+def half_width(level: float, errors: Array | float, freedom: Array | float) -> Array:
+    """Half-widths of t intervals, from standard errors and degrees of freedom."""
+    return np.asarray(stdtrit(freedom, (1.0 + level) / 2.0) * errors)
+
+
+def interval_p_values(difference: Array, half: Array, freedom: float, level: float) -> Array:
+    """P-values of differences from the half-widths of their t intervals, towards 0."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        errors = np.abs(difference) * stdtrit(freedom, (1.0 + level) / 2.0) / half
+    # Without any variance, a difference of 0 is none.
+    errors = np.where((half == 0.0) & (difference == 0.0), 0.0, errors)
+    return np.asarray(2.0 * stdtr(freedom, -errors))
+
+
+def welch(a: Array, b: Array, level: float = 0.95) -> tuple[Array, Array, Array]:
+    """Intervals of differences of mean shares in columns, second less first, and p-values.
+
+    Rows are samples of two populations (Welch 1947). Columns without any variance are not tested;
+    with a single row of either nothing is.
+
+    Examples
+    --------
+    >>> a, b = np.array([[0.1, 0.0], [0.2, 0.0]]), np.array([[0.5, 0.0], [0.7, 0.0]])
+    >>> [x.round(3) for x in welch(a, b)]
+    [array([-0.242,  0.   ]), array([1., 0.]), array([0.092,   nan])]
+    """
+    difference = b.mean(axis=0) - a.mean(axis=0)
+    if min(len(a), len(b)) < 2:
+        unknown = np.full_like(difference, np.nan)
+        return unknown, unknown, unknown
+    errors = [x.var(axis=0, ddof=1) / len(x) for x in (a, b)]
+    error = np.sqrt(errors[0] + errors[1])
+    with np.errstate(invalid="ignore", divide="ignore"):
+        freedom = error**4 / (errors[0] ** 2 / (len(a) - 1) + errors[1] ** 2 / (len(b) - 1))
+        p_values = 2.0 * stdtr(freedom, -np.abs(difference) / error)
+    half = np.where(error > 0, half_width(level, error, freedom), 0.0)
+    return np.maximum(difference - half, -1.0), np.minimum(difference + half, 1.0), p_values
