@@ -50,7 +50,7 @@ def test_a_pair_is_told_and_left(run, folder, tmp_path):
     assert "Note: the states of ppo-0/100 and [red]a2c are not stored" in done.out
     assert "Note: ppo-0/100 cannot act again" in done.out
     read = json.loads((tmp_path / "new" / "explain.json").read_text())
-    assert read["explanation"]["labels"] == ["ppo-0/100", "[red]a2c"]
+    assert read["decomposition"]["labels"] == ["ppo-0/100", "[red]a2c"]
     assert "[red]a2c" in (tmp_path / "new" / "explain.html").read_text()
     assert (tmp_path / "new" / "explain.png").stat().st_size > 10_000
 
@@ -66,7 +66,7 @@ def test_json_is_all_that_is_printed(run, folder, undrawn, tmp_path):
     done = run("explain", folder, "100", "200", "--json", "--clips", 0, "--out", tmp_path)
     read = json.loads(done.out)
     assert read["significant"] is False
-    assert read["headline"].startswith("ppo-0/100 and ppo-0/200 cannot be told apart")
+    assert read["headline"].startswith("ppo-0/100 and ppo-0/200 do not differ")
 
 
 def test_without_names_notable_pairs_are_told(run, folder, undrawn, tmp_path):

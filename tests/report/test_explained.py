@@ -93,7 +93,7 @@ def test_what_is_not_sure_is_not_claimed(changes, capsys):
     explanation = made.explanation_of(**changes)
     difference = made.difference_of(explanation)
     page = pair_html(difference)
-    told = "cannot be told apart" if changes["p_value"] == 0.4 else "is not known"
+    told = "do not differ significantly" if changes["p_value"] == 0.4 else "is not known"
     assert told in page
     print_pair(difference)
     assert told in capsys.readouterr().out
