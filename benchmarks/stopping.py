@@ -22,7 +22,7 @@ import numpy as np
 import pivec
 from measure import write_section
 from pivec.options import PrecisionOptions
-from pivec.workflows.compare import collect_until
+from pivec.workflows.comparison import collect_until
 
 ABOUT = (
     "Share of 95 % intervals that hold the distance from 1 500 episodes: after `--until`, and with "

@@ -36,8 +36,7 @@ def _judge(
     method: Any, data: Any, pair: tuple[int, int], rng: np.random.Generator, result: dict[str, Any]
 ) -> None:
     from pivec.statistics import MARGIN, episodes_for_precision, episodes_to_decide
-    from pivec.workflows.inputs import PolicyInput
-    from pivec.workflows.same import judge
+    from pivec.workflows.equivalence import PolicyInput, judge
 
     draw = _Draws(data, pair, rng)
     seen = method.intervals(*draw.take(PILOT))

@@ -30,7 +30,7 @@ from pivec.rollouts import Environment, choose_backend
 from pivec.run_log import RUN
 from pivec.states import Store, VisitedStates
 from pivec.terminal import Progress
-from pivec.workflows.collect import collect
+from pivec.workflows import collect
 from reproduction.published import toml
 from reproduction.training.runs import POPULATIONS, read_arrays, settings_for, write_arrays
 from reproduction.training.train import finish_runs, plan_runs

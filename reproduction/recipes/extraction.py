@@ -35,7 +35,7 @@ from pivec.figures import (
     quiet_axes,
 )
 from pivec.states import VisitedStates
-from pivec.workflows.collect import collect
+from pivec.workflows import collect
 from reproduction.figures import add_labels, arrow
 from reproduction.pipeline import Pipeline
 from reproduction.published import notes

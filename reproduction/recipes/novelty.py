@@ -13,7 +13,7 @@ from matplotlib.patches import Rectangle
 
 from pivec.figures import INK, MUTED, add_heading, axes_at, new_figure, quiet_axes
 from pivec.policies import load_policies
-from pivec.workflows.collect import collect
+from pivec.workflows import collect
 from reproduction.figures import (
     DASHED,
     DOT_DASHED,

@@ -7,7 +7,7 @@ import pytest
 
 from pivec.characterizations import names
 from pivec.errors import PivecError
-from pivec.workflows.collect import collect
+from pivec.workflows import collect
 from reproduction.pipeline import Pipeline
 from reproduction.published import published
 from reproduction.recipes.cost import (

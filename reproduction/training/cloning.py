@@ -21,7 +21,7 @@ from pivec.parallel import single_threaded_torch
 from pivec.policies import NetworkPolicy, name_policies, save_policy
 from pivec.rollouts import Environment
 from pivec.terminal import Progress
-from pivec.workflows.collect import collect
+from pivec.workflows import collect
 from reproduction.training.evolution import spaces_of
 from reproduction.training.runs import Run, TrainedRun
 

@@ -53,14 +53,14 @@ _EXPORTS = {
     "Visitation": "pivec.characterizations",
     "VisitedStates": "pivec.states",
     "characterization": "pivec.characterizations",
-    "collect": "pivec.workflows.collect",
-    "compare": "pivec.workflows.compare",
+    "collect": "pivec.workflows",
+    "compare": "pivec.workflows",
     "fit_encoder": "pivec.workflows.encoder",
     "load": "pivec.states",
     "load_comparison": "pivec.workflows",
     "load_policies": "pivec.policies",
-    "plan": "pivec.workflows.plan",
-    "same": "pivec.workflows.same",
+    "plan": "pivec.workflows.equivalence",
+    "same": "pivec.workflows.equivalence",
     "using": "pivec.parallel",
     "watch": "pivec.workflows.watch",
 }
@@ -97,11 +97,11 @@ if TYPE_CHECKING:
     from pivec.states import load as load
     from pivec.workflows import Comparison as Comparison
     from pivec.workflows import load_comparison as load_comparison
-    from pivec.workflows.collect import collect as collect
-    from pivec.workflows.compare import compare as compare
+    from pivec.workflows.collector import collect as collect
+    from pivec.workflows.comparison import compare as compare
     from pivec.workflows.encoder import fit_encoder as fit_encoder
-    from pivec.workflows.plan import plan as plan
-    from pivec.workflows.same import same as same
+    from pivec.workflows.equivalence import plan as plan
+    from pivec.workflows.equivalence import same as same
     from pivec.workflows.watch import watch as watch
 
 __all__ = sorted([*_EXPORTS, "__version__"])  # noqa: PLE0605

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import gymnasium
 import numpy as np
 import pytest
+from gymnasium.wrappers import TransformObservation
 
 import pivec
 from pivec.errors import BadPolicyFile, PivecWarning, UsageError
 from pivec.files import read_regular
-from pivec.options import EncoderOptions
-from pivec.rollouts import encoder_bytes, load_features, read_encoder
-from pivec.workflows.encoder import (
-    FrameSample,
-    Images,
-    _halves,
-    learned_features,
-    random_features,
-)
+from pivec.policies import read_safetensors
+from pivec.rollouts import load_features, read_encoder
+
+PARTS = gymnasium.spaces.Dict({"x": gymnasium.spaces.Box(0, 255, (12, 20, 2), np.uint8)})
 
 
 class Dots(gymnasium.Env):
@@ -51,13 +49,19 @@ def right(observations):
     return np.zeros(len(observations), int)
 
 
-def images():
-    rng = np.random.default_rng(0)
-    env, frames = Dots(channels_first=True), []
-    for seed in range(150):
-        env.reset(seed=seed)
-        frames.append(env.step(rng.integers(4))[0])
-    return Images.of(np.stack(frames))
+def frames():
+    """All images of the environment, channels first."""
+    env, shown = Dots(channels_first=True), []
+    for env.at in product(range(9), range(17)):
+        shown.append(env._picture())
+    return np.stack(shown)
+
+
+def fitted(path, **options):
+    """Fit an encoder on the images of a random policy; return it with what is said of it."""
+    options = {"episodes": 80, "method": "random"} | options
+    fit = pivec.fit_encoder(Dots, "random", path / "encoder.safetensors", **options)
+    return read_encoder(read_regular(fit.path)), fit
 
 
 def test_the_sample_is_the_same_whoever_plays_where(tmp_path):
@@ -78,63 +82,50 @@ def test_the_sample_is_the_same_whoever_plays_where(tmp_path):
     assert all(other == first for other in others)
 
 
-def test_the_sample_is_bounded_and_its_images_differ():
-    sample = FrameSample(10, 3)
-    rng = np.random.default_rng(0)
-    for _ in range(20):
-        sample(rng.integers(0, 30, (16, 1, 1, 1), np.uint8))
-        assert len(sample.frames()) <= 10
-    assert len(np.unique(sample.frames())) == 10
-    for odd in (np.zeros((2, 4)), {"image": np.zeros((2, 4, 4, 1))}):
+def test_observations_that_are_no_images_are_refused(tmp_path):
+    for env in ("CartPole-v1", lambda: TransformObservation(Dots(), lambda x: {"x": x}, PARTS)):
         with pytest.raises(UsageError, match="images with three axes"):
-            sample(odd)
+            pivec.fit_encoder(env, "random", tmp_path / "e.safetensors", method="random")
 
 
-def test_random_convolutions_keep_what_varies_most():
-    shown = images()
-    features, kept = random_features(shown, EncoderOptions(size=8), False)
-    rows = features.outputs(shown.frames).astype(float)
-    assert 0.5 < kept <= 1
+def test_random_convolutions_keep_what_varies_most(tmp_path):
+    features, fit = fitted(tmp_path, size=8)
+    assert fit.frames == len(frames())
+    rows = features.outputs(frames()).astype(float)
+    assert 0.5 < fit.explained <= 1
     np.testing.assert_allclose(rows.mean(axis=0), 0, atol=1e-3 * rows.std())
     apart = np.cov(rows, rowvar=False)
     np.testing.assert_allclose(apart, np.diag(np.diag(apart)), atol=1e-3 * apart[0, 0])
     assert (np.diff(np.diag(apart)) < 0).all()
-    with pytest.raises(UsageError, match="at most 149 numbers"):
-        random_features(shown, EncoderOptions(size=1000), False)
+    with pytest.raises(UsageError, match="at most 39 numbers"):
+        fitted(tmp_path, size=1000, frames=40)
 
 
-def test_an_autoencoder_is_the_same_again_and_leaves_the_global_state_alone():
+@pytest.mark.filterwarnings("ignore:the encoder keeps only")
+def test_an_autoencoder_is_the_same_again_and_leaves_the_global_state_alone(tmp_path):
     torch = pytest.importorskip("torch")
-    shown = images()
-    options = EncoderOptions(size=6, epochs=60)
+    options = {"method": "autoencoder", "size": 6, "epochs": 60}
     before = torch.random.get_rng_state()
-    first, kept = learned_features(shown, options, False)
+    _, fit = fitted(tmp_path, **options)
     assert torch.equal(torch.random.get_rng_state(), before)
-    second, again = learned_features(shown, options, False)
-    assert kept == again > 0.05
-    data = encoder_bytes(first, {})
-    assert data == encoder_bytes(second, {})
-    np.testing.assert_array_equal(
-        read_encoder(data).outputs(shown.frames), first.outputs(shown.frames)
-    )
+    first = read_regular(fit.path)
+    _, again = fitted(tmp_path, **options)
+    assert fit.explained == again.explained > 0.05
+    assert read_regular(again.path) == first
 
 
-def test_the_numbers_are_those_of_torch():
+@pytest.mark.filterwarnings("ignore:the encoder keeps only")
+def test_the_numbers_are_those_of_torch(tmp_path):
     torch = pytest.importorskip("torch")
-    from pivec.policies import find_features
-
-    shown = images()
-    kernels, shapes = shown.layout
-    encoder, decoder = _halves(kernels, shapes, 5)
-    tensors = {name: tensor.numpy() for name, tensor in encoder.state_dict().items()}
-    linear = str(2 * len(kernels) + 1)
-    names = [str(2 * i) for i in range(len(kernels))]
-    features = find_features(tensors, names, linear, shown.shape, kernels, 255.0, "identity")
-    with torch.inference_mode():
-        x = torch.from_numpy(shown.frames).float() / 255
-        assert decoder(encoder(x)).shape == x.shape
-        expected = encoder(x).numpy()
-    np.testing.assert_allclose(features.outputs(shown.frames), expected, atol=1e-5)
+    features, fit = fitted(tmp_path, method="autoencoder", size=5, epochs=2)
+    tensors, _ = read_safetensors(read_regular(fit.path))
+    weights = {name: torch.from_numpy(tensor.copy()) for name, tensor in tensors.items()}
+    x = torch.from_numpy(frames()).float() / 255
+    for i in range(sum(name.startswith("convolutions") for name in weights) // 2):
+        layer = weights[f"convolutions.{i}.weight"], weights[f"convolutions.{i}.bias"]
+        x = torch.relu(torch.nn.functional.conv2d(x, *layer, stride=2))
+    x = torch.nn.functional.linear(x.flatten(1), weights["linear.weight"], weights["linear.bias"])
+    np.testing.assert_allclose(features.outputs(frames()), x.numpy(), atol=1e-5)
 
 
 def test_an_encoder_in_use(tmp_path, monkeypatch):
@@ -162,8 +153,8 @@ def test_what_cannot_be_made_or_read_is_named(tmp_path):
         pivec.fit_encoder(Dots, "random", method="random", episodes=1, max_steps=3)
     with pytest.warns(PivecWarning, match="keeps only"):
         pivec.fit_encoder(Dots, "random", tmp_path / "e.safetensors", method="random", size=1)
-    features, _ = random_features(images(), EncoderOptions(size=2), False)
-    data = encoder_bytes(features, {})
+    with pytest.warns(PivecWarning, match="keeps only"):
+        data = read_regular(fitted(tmp_path, size=1)[1].path)
     broken = data.replace(b'\\"kernels\\": [[4, 2]', b'\\"kernels\\": [[4,-2]')
     assert broken != data
     for odd in (broken, data.replace(b"pivec-encoder", b"pivec-encodes"), data[:100]):

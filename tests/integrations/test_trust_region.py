@@ -26,7 +26,7 @@ from pivec.integrations.trust_region import (
 )
 from pivec.policies import NetworkPolicy
 from pivec.states import joined
-from pivec.workflows.collect import collect
+from pivec.workflows import collect
 
 SETTINGS = {
     "n_steps": 64,

@@ -18,7 +18,7 @@ from pivec.policies import (
     load_policies,
 )
 from pivec.states import Store
-from pivec.workflows.collect import collect
+from pivec.workflows import collect
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("sb3_contrib")

@@ -10,7 +10,7 @@ import pytest
 
 from pivec.errors import BadPolicyFile, PivecWarning, UsageError
 from pivec.policies import load_policies
-from pivec.workflows.collect import collect
+from pivec.workflows import collect
 
 pytest.importorskip("torch")
 

@@ -13,7 +13,7 @@ from pivec.options import ReplayOptions
 from pivec.run_log import RunLog
 from pivec.server.application import Guard, Handlers, LatestSnapshot
 from pivec.states import Store
-from pivec.workflows import compare as comparison
+from pivec.workflows import comparison
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # newer ones would rather have another client than httpx

@@ -54,7 +54,7 @@ def played(monkeypatch):
         names.extend(named.info.label for named in policies)
         return playing.play_policies(environment, policies, *rest)
 
-    monkeypatch.setattr(sys.modules["pivec.workflows.collect"], "play_policies", counting)
+    monkeypatch.setattr(sys.modules["pivec.workflows.collector"], "play_policies", counting)
     return names
 
 

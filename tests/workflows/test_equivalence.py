@@ -11,9 +11,8 @@ import pytest
 
 import pivec
 from pivec.errors import PivecWarning, UsageError
-from pivec.options import CollectOptions
 from pivec.states import VisitedStates, joined
-from pivec.workflows.inputs import choose, find_input, split_label
+from pivec.workflows import write_store
 
 FEW = {"method": "visitation", "components": 4}
 BRIEF = ("--method", "visitation", "--components", 4)
@@ -164,26 +163,29 @@ def folder(tmp_path_factory):
 
 
 def test_labels_behind_folders(folder):
-    assert split_label(f"{folder}/out:still") == (f"{folder}/out", "still")
-    assert split_label(f"store:{folder}/store") == (f"{folder}/store", "")
-    assert split_label("module:object") == ("module:object", "")
-    options = CollectOptions()
-    assert find_input(f"{folder}/out:still", options).label == "still"
+    assert pivec.same(f"{folder}/out:still", f"store:{folder}/store", **FEW).labels == (
+        "still",
+        "random",
+    )
     with pytest.raises(UsageError, match=r"2 policies.*out:random"):
-        find_input(str(folder / "out"), options)
+        pivec.same(folder / "out", folder / "store", **FEW)
     with pytest.raises(UsageError, match=r"no policy 'stil' \(did you mean still"):
-        find_input(f"{folder}/out:stil", options)
+        pivec.same(f"{folder}/out:stil", folder / "store", **FEW)
 
 
-def test_the_last_step_of_a_run_is_taken_and_said(walks):
-    run = walks.select(groups="run_0")
+def test_the_last_step_of_a_run_is_taken_and_said(walks, tmp_path):
+    settings = {"environment": "Walk-v0", "actions": walks.has_actions}
+    write_store(walks, tmp_path / "all", settings)
+    write_store(walks.select(groups="run_0"), tmp_path / "run", settings)
+    other = walks.select(groups="run_1").select([0])
     with pytest.warns(PivecWarning, match="run_0/200"):
-        assert choose(run.policies, "", "here") == 2
-    with pytest.raises(UsageError, match="here:run_0/0"):
-        choose(walks.policies, "", "here")
-    assert choose(run.policies, "100", "here") == 1  # the end of a label, where there is one such
+        assert pivec.same(tmp_path / "run", other, **FEW).labels[0] == "run_0/200"
+    with pytest.raises(UsageError, match="all:run_0/0"):
+        pivec.same(tmp_path / "all", other, **FEW)
+    # The end of a label, where there is one such.
+    assert pivec.same(f"{tmp_path}/run:100", other, **FEW).labels[0] == "run_0/100"
     with pytest.raises(UsageError, match="no policy '100'"):
-        choose(walks.policies, "100", "here")
+        pivec.same(f"{tmp_path}/all:100", other, **FEW)
 
 
 def test_a_policy_against_itself_plays_other_episodes(run):

@@ -18,7 +18,7 @@ from pivec.policies import NetworkPolicy, canonical_order, save_policy
 from pivec.run_log import peak_mb
 from pivec.states import VisitedStates, load
 from pivec.statistics import distance_variance, mean_known, pair_errors, return_correlation
-from pivec.workflows.collect import collect
+from pivec.workflows import collect, write_store
 from pivec.workflows.evaluate import (
     Unit,
     candidates,
@@ -26,7 +26,6 @@ from pivec.workflows.evaluate import (
     evaluate,
     policy_sets,
     read_outcome,
-    write_set,
 )
 
 PLACES = (0.0, 0.4, 1.0, 1.5, 3.0)
@@ -93,17 +92,12 @@ def episode_means(policy):
     return np.array([episode.mean(axis=0) for episode in policy.episodes()])
 
 
-def test_an_anchor_without_halves_is_computed_again(tmp_path, here):
-    """As units are that an earlier version kept."""
-    first = evaluate(walks(), [Mean()], out=tmp_path, **here)
-    anchor = first.files[0]
-    with np.load(anchor) as kept:
-        old = {name: kept[name] for name in ("distances", "seconds", "peak_mb")}
-    np.savez(anchor, **old)
-    assert evaluate(walks(), [Mean()], out=tmp_path, **here).computed == 1
-    np.savez(first.files[1], **old)
-    again = evaluate(walks(), [Mean()], out=tmp_path, **here)
-    assert (again.computed, again.rows[1].card) == (0, None)
+def test_a_unit_that_becomes_the_anchor_is_computed_again(tmp_path, here):
+    """It was kept without the distances of halves, which only anchors need."""
+    evaluate(walks(), [Mean()], out=tmp_path, **here)
+    again = evaluate(walks(), [Mean()], out=tmp_path, **here | {"sizes": (3,)})
+    assert again.computed == 1
+    assert not math.isnan(again.rows[1].share_apart)
 
 
 def test_what_takes_long_comes_first(tmp_path):
@@ -382,7 +376,7 @@ def test_jobs_share_the_cores(monkeypatch):
 
 
 def test_stores_on_disk_and_in_memory_give_the_same(tmp_path, here):
-    write_set(walks(), tmp_path / "s")
+    write_store(walks(), tmp_path / "s", {"environment": "Walk-v0"})
     on_disk = evaluate(tmp_path / "s", ["gaussian"], **here)
     assert on_disk.rows[0].store == str(tmp_path / "s")
     assert on_disk.environments == ("Walk-v0",)

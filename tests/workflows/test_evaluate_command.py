@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from pivec.states import VisitedStates
-from pivec.workflows.evaluate import write_set
+from pivec.workflows import write_store
 
 
 @pytest.fixture
@@ -18,7 +18,7 @@ def run(run, tmp_path):
     rng = np.random.default_rng(0)
     states = [[rng.normal(place, 1.0, (12, 2)) for _ in range(6)] for place in range(4)]
     data = VisitedStates.from_arrays(states, returns=range(4), environment="Walk-v0")
-    write_set(data, tmp_path / "store")
+    write_store(data, tmp_path / "store", {"environment": "Walk-v0"})
     return partial(run, "evaluate")
 
 

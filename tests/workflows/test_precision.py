@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,12 +12,13 @@ import pivec
 from pivec.characterizations import characterization
 from pivec.errors import PivecError, PivecWarning, UsageError
 from pivec.options import CollectOptions, PrecisionOptions
+from pivec.run_log import RunLog
 from pivec.states import VisitedStates
 from pivec.statistics import Spread, intervals_of
 from pivec.workflows import Collector
-from pivec.workflows.compare import (
-    check_precision,
+from pivec.workflows.comparison import (
     collect_until,
+    describe,
     next_episodes,
     noise_of_policies,
     precision_of,
@@ -28,7 +28,7 @@ from pivec.workflows.compare import (
 class FakeCollector:
     """Stands for a collector: policies whose episodes are drawn beforehand."""
 
-    def __init__(self, spreads, episodes=20, recorded=(), most=1000, seed=0):
+    def __init__(self, spreads, recorded=(), most=1000, seed=0, **options):
         rng = np.random.default_rng(seed)
         self.walks = [
             i + rng.normal(0, spread, (most, 1, 2)) + rng.normal(0, 1, (most, 5, 2))
@@ -36,7 +36,7 @@ class FakeCollector:
         ]
         self.labels = [f"p{i}" for i in range(len(spreads))]
         self.acting = tuple(label for label in self.labels if label not in recorded)
-        self.options = SimpleNamespace(episodes=episodes)
+        self.options = CollectOptions(**{"episodes": 20} | options)
         self.asked = []
 
     def run(self, episodes):
@@ -176,10 +176,10 @@ def test_nobody_plays_where_all_is_narrow_or_used_up():
     ],
 )
 def test_what_cannot_be_played_on_is_refused_before(collecting, precision, said):
-    options = CollectOptions(**collecting)
-    check_precision(PrecisionOptions(**precision), options)
+    collector = FakeCollector([0.2, 0.2], **collecting)
     with pytest.raises(UsageError, match=said):
-        check_precision(PrecisionOptions(until=0.1, **precision), options)
+        collect_until(collector, method(), PrecisionOptions(until=0.1, **precision))
+    assert not collector.asked
 
 
 @pytest.mark.parametrize(
@@ -245,11 +245,5 @@ def test_a_comparison_says_what_was_done(tmp_path):
     )
     page = (tmp_path / "report.html").read_text()
     assert page.count("not on significance") == 2  # where intervals are explained, and settings
-    pivec.workflows.compare.describe(
-        pivec.load(tmp_path),
-        log := pivec.workflows.compare.RunLog(tmp_path),
-        made.space.method,
-        None,
-        {},
-    )
+    describe(pivec.load(tmp_path), log := RunLog(tmp_path), made.space.method, None, {})
     assert log.settings["precision"] is None

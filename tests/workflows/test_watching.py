@@ -21,7 +21,6 @@ import pytest
 import pivec
 from pivec.errors import PivecError, PivecWarning, UsageError
 from pivec.report.pages import Pictures
-from pivec.workflows import watch as watching
 
 SHIPPED = Path(str(files("pivec"))) / "demo_policies" / "CartPole-v1"
 EARLY, LATER = (0, 20000, 120000, 500000), (7520, 50000, 250000)
@@ -289,7 +288,7 @@ def test_one_that_is_written_over_before_there_is_a_space_counts_once(tmp_path, 
         step, name = next(arriving)
         put(step, name=name)
 
-    monkeypatch.setattr(watching.time, "sleep", sleep)
+    monkeypatch.setattr(time, "sleep", sleep)
     first = next(pivec.watch("CartPole-v1", RUNS, OUT, **SMALL | {"at_least": 3}))
     assert first.new == ("a2c-0/step_0", "a2c-0/step_9", "a2c-0/step_2520")
 
@@ -307,7 +306,7 @@ def test_nobody_who_can_act_is_an_error(tmp_path, monkeypatch):
 @pytest.mark.usefixtures("going")
 def test_files_that_take_long_come_at_times_and_in_the_end(monkeypatch):
     """While they are not due the space grows alone; Ctrl-C finds them whole."""
-    monkeypatch.setattr(watching, "_PAUSE", 1e9)
+    monkeypatch.setattr("pivec.workflows.watch._PAUSE", 1e9)
     steps = iter(LATER)
 
     def sleep(_):
@@ -315,7 +314,7 @@ def test_files_that_take_long_come_at_times_and_in_the_end(monkeypatch):
             raise KeyboardInterrupt
         put(step)
 
-    monkeypatch.setattr(watching.time, "sleep", sleep)
+    monkeypatch.setattr(time, "sleep", sleep)
     rounds = pivec.watch("CartPole-v1", RUNS, OUT, **SMALL)
     for written in (4, 4, 4):
         space = next(rounds).space
@@ -350,7 +349,7 @@ def test_who_is_in_the_store_and_not_in_the_space_is_described(grown, monkeypatc
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("moment", ["collect", "claim", "space", "measure", "lay_out"])
+@pytest.mark.parametrize("moment", ["collect", "claim", "space", "measure_space", "positions_of"])
 @pytest.mark.usefixtures("going")
 def test_a_killed_watch_goes_on(grown, moment):
     """The process ends in the middle of a round; the files of the checkpoints may be gone then."""
@@ -366,7 +365,7 @@ def test_a_killed_watch_goes_on(grown, moment):
 
 KILLED = f"""
 import os, sys, pivec
-from pivec.workflows import compare as comparison
+from pivec.workflows import comparison
 from pivec.states import Store
 moment = sys.argv[1]
 end = lambda *_, **__: os._exit(9)

@@ -51,7 +51,7 @@ class Actions(Characterization):
 
     Examples
     --------
-    >>> from pivec.workflows.collect import collect
+    >>> from pivec.workflows import collect
     >>> weights = np.zeros((4, 2))
     >>> left, both = (
     ...     NetworkPolicy(((weights, np.array([pull, 0.0])),), "tanh", "categorical")
@@ -171,7 +171,7 @@ class Parameters(Characterization):
 
     Examples
     --------
-    >>> from pivec.workflows.collect import collect
+    >>> from pivec.workflows import collect
     >>> weak, strong = (
     ...     NetworkPolicy(((np.full((4, 2), size), np.zeros(2)),), "tanh", "categorical")
     ...     for size in (1.0, 2.0)

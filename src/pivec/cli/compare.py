@@ -83,7 +83,7 @@ def _compare(
     from pivec.characterizations import background_words
     from pivec.report import print_environment, print_normalisers, print_summary
     from pivec.run_log import RunLog
-    from pivec.workflows.compare import compare as run
+    from pivec.workflows.comparison import compare as run
 
     command = command_line()
     result = run(env, policies, out, progress=not quiet, command=command, **options)
@@ -135,7 +135,7 @@ def same(
     In continuous integration: pivec same new.zip --against accepted --junit same.xml
     """
     from pivec.report import print_verdict, say_json, write_junit
-    from pivec.workflows.same import same as run
+    from pivec.workflows.equivalence import same as run
 
     n = 2 if against is None else 1
     if len(sources) not in (n, n + 1):
@@ -196,7 +196,7 @@ def plan(
     Example: pivec plan CartPole-v1 runs --precision 0.02
     """
     from pivec.report import plan_json, print_plan, say_json
-    from pivec.workflows.plan import plan as run
+    from pivec.workflows.equivalence import plan as run
 
     env, policies = env_and_policies(sources)
     result = run(

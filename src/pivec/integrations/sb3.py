@@ -28,7 +28,7 @@ from pivec.states import Store, VisitedStates, check_finite, record_of
 from pivec.states.recorder import LOCK_SECONDS, RecorderOptions, batch_of_one, identity_of
 from pivec.statistics import ConvergenceRule
 from pivec.text import interval, rounded
-from pivec.workflows.collect import collect
+from pivec.workflows import collect
 
 if find_spec("stable_baselines3") is None:
     raise MissingExtra("pivec.integrations.sb3", "sb3")

@@ -27,7 +27,7 @@ from pivec.errors import BadPolicyFile, MissingExtra, PivecWarning, UsageError
 from pivec.policies import Policy, convert_sb3
 from pivec.rollouts import Environment
 from pivec.states import VisitedStates, joined
-from pivec.workflows.collect import collect
+from pivec.workflows import collect
 
 if find_spec("stable_baselines3") is None:
     raise MissingExtra("pivec.integrations.trust_region", "sb3")

@@ -1,18 +1,36 @@
-"""The result of `compare`: distances, explanations, tables and figures for code and notebooks."""
+"""compare: collect states, describe policies, measure distances, draw the map, write the report.
+
+All results of a comparison are in one folder:
+
+states/        the store
+space/         the fitted characterization and the descriptions
+distances.csv  distances.png  pairs.csv  map.csv  map.png  report.html  run.json
+
+For more than 1000 policies distances.npz replaces distances.csv. `Comparison` is the same result
+for code and notebooks.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, NamedTuple, Unpack, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pivec.characterizations import Measured, Space
-from pivec.errors import MissingExtra, UsageError, did_you_mean
+from pivec.characterizations import (
+    Characterization,
+    Measured,
+    Space,
+    background_share,
+    characterization,
+    space_beside,
+)
+from pivec.errors import MissingExtra, PivecWarning, UsageError, did_you_mean
 from pivec.explanations import (
     ComparisonFolder,
     GroupExplanation,
@@ -22,34 +40,125 @@ from pivec.explanations import (
     RunExplanation,
     Unusual,
     comparison_folder,
+    coverage_radius,
     explain_groups,
     explain_pair,
     explain_run,
     find_unusual,
     pair_folder,
     summarize_regions,
+    warn_uncovered,
     with_media,
 )
-from pivec.options import ReplayKeywords, ReplayOptions, takes_options
+from pivec.files import check_folder, make_folder
+from pivec.options import (
+    CollectOptions,
+    CompareKeywords,
+    DescribeOptions,
+    PrecisionOptions,
+    ReplayKeywords,
+    ReplayOptions,
+    split_options,
+    takes_options,
+)
 from pivec.parallel import on_engine
 from pivec.policies import Patterns
 from pivec.report import (
+    SPACE,
+    STATES,
     Findings,
+    GroupComparison,
     compare_groups,
     heatmap_figure,
     map_figure,
     measure_space,
+    positions_of,
     travel_figure,
     write_results,
 )
-from pivec.report.groups import GroupComparison
 from pivec.results import Result, Row
 from pivec.run_log import RunLog
-from pivec.statistics import Intervals
+from pivec.states import (
+    RecordedStates,
+    Store,
+    VisitedStates,
+    is_recorded,
+    split_recorded,
+    warn_of_constants,
+)
+from pivec.statistics import Intervals, noise_left
+from pivec.terminal import say
 from pivec.text import rounded
+from pivec.workflows.collector import Collector, find_store, write_store
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+Array = NDArray[np.float64]
+_MAX_INFLUENCES = 1 << 30  # bytes of influences that a space may hold
+_GROWTH = 1.1, 2.0  # by what factor a policy's episodes may grow in a round
+
+
+@on_engine
+@takes_options(CollectOptions, DescribeOptions, PrecisionOptions)
+def compare(
+    env: Any,
+    policies: Any = None,
+    out: str | Path = "pivec-out",
+    *,
+    episodes: int = 100,
+    seed: int = 0,
+    progress: bool = False,
+    command: str = "",
+    **options: Unpack[CompareKeywords],
+) -> Comparison:
+    """Collect states, describe the policies, measure distances, draw the map, write the report.
+
+    Called again with the same arguments it resumes: episodes that are stored in ``out/states`` are
+    not played again.
+
+    Parameters
+    ----------
+    env, policies, episodes, seed
+        As for `pivec.collect`. Data are given alone, without an environment: ``compare(data)`` of
+        `VisitedStates`, a pandas or polars frame with one row per state, a dict from labels to
+        lists of episodes (arrays of states), or the path of a store, a table or ``minari:NAME``.
+    out : path
+        The folder for all results.
+    progress : bool
+        Show progress bars.
+    command : str
+        Stored in run.json.
+
+    Returns
+    -------
+    Comparison
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> rng = np.random.default_rng(0)
+    >>> walks = {who: [rng.normal(p, 1, (20, 2)) for _ in range(9)] for p, who in enumerate("abc")}
+    >>> result = compare(walks, out=tempfile.mkdtemp(), components=4)
+    >>> bool(result.distances[0, 1] < result.distances[0, 2])
+    True
+    """
+    if policies is None:
+        env, policies = None, env
+    given = {"episodes": episodes, "seed": seed} | options
+    collecting, describing, precision = split_options(
+        given, CollectOptions, DescribeOptions, PrecisionOptions
+    )
+    log = RunLog(check_folder(out), command)
+    method, earlier, collecting = prepare(describing, collecting, progress)
+    with log.stage("collect"):
+        collector = _collector(env, policies, collecting, log.folder / STATES, progress)
+        log.settings |= collector.settings
+        if collector.acting:
+            log.settings["episodes"] = episodes
+        data, stopped = collect_until(collector, method, precision, earlier is not None, progress)
+    space = describe(data, log, method, earlier, collector.settings, stopped)
+    return write(space, log, seed, data)
 
 
 def load_comparison(folder: str | Path) -> Comparison:
@@ -113,7 +222,7 @@ class Comparison(Result):
         return self.findings.measured
 
     @property
-    def distances(self) -> NDArray[np.float64] | None:
+    def distances(self) -> Array | None:
         """All distances, (n_policies, n_policies); None for more than 4000 policies."""
         return self.measured.matrix
 
@@ -335,3 +444,334 @@ class Comparison(Result):
     def figure(self) -> Figure:
         """Draw the map, or the matrix of distances if there is none."""
         return self.plot_distances() if self.space.positions is None else self.plot_map()
+
+
+def prepare(
+    options: DescribeOptions, collecting: CollectOptions, progress: bool = False
+) -> tuple[Characterization, Space | None, CollectOptions]:
+    """Make the characterization, or load that of an earlier space, which is returned too.
+
+    Collecting then stores what the characterization needs beside states.
+    """
+    earlier = None if options.space is None else Space.load(options.space)
+    if earlier is not None:
+        method = earlier.method
+    else:
+        sizes = {"n_components": options.components, "backgrounds": options.backgrounds}
+        given = dict(options.parameters or {})
+        given |= {name: size for name, size in sizes.items() if size is not None}
+        method = characterization(options.method, **given)
+        defaults = {"random_state": collecting.seed, "progress": progress}.items()
+        known = method.get_params().keys() - given
+        method.set_params(**{name: value for name, value in defaults if name in known})
+    needs = method.traits.needs
+    return (
+        method,
+        earlier,
+        replace(
+            collecting,
+            actions=collecting.actions or "actions" in needs,
+            keep_policies=collecting.keep_policies or "policies" in needs,
+        ),
+    )
+
+
+class StoredStates:
+    """The states of a store, copied to another unless it is the same; has what a Collector has."""
+
+    acting: tuple[str, ...] = ()
+
+    def __init__(self, source: Store, folder: Path) -> None:
+        self._source, self._folder, self.settings = source, folder, source.settings
+
+    def run(self) -> VisitedStates:
+        """Copy what is missing and return the states."""
+        data = self._source.load()
+        if Path(self._source.path).resolve() == self._folder.resolve():
+            return data
+        return write_store(data, self._folder, self.settings)
+
+
+def _collector(
+    env: Any, policies: Any, options: CollectOptions, folder: Path, progress: bool
+) -> Collector | RecordedStates | StoredStates:
+    """Choose where states come from: a store, other recorded states, or running policies."""
+    if env is None:
+        source = policies[0] if isinstance(policies, list) and len(policies) == 1 else policies
+        most = options.max_states_per_policy
+        if most is None and is_recorded(source) and (store := find_store(source)) is not None:
+            return StoredStates(store, folder)
+        acting, recorded = split_recorded(policies)
+        if recorded and isinstance(acting, list | dict) and not acting:
+            return RecordedStates(recorded, folder, max_states_per_policy=most)
+    return Collector(env, policies, options, folder, progress)
+
+
+def describe(
+    data: VisitedStates,
+    log: RunLog,
+    method: Characterization,
+    earlier: Space | None,
+    collected: Mapping[str, Any],
+    stopped: str | None = None,
+) -> Space:
+    """Fit the characterization unless ``earlier`` has it fitted, and describe the policies.
+
+    ``stopped`` says how `collect_until` ended, which has fitted it too.
+    """
+    with log.stage("describe"):
+        warn_of_constants(data)
+        share, influences = None, method.traits.influences
+        if earlier is not None:
+            check_same_environment(earlier, collected)
+            # Those of some policies alone could not be kept.
+            influences = influences and "influences" in earlier.descriptions.arrays
+        else:
+            if stopped is None:
+                method.fit(data)
+            share = background_share(method, data)
+        if influences:  # with which intervals need no states
+            [row, *_] = method.describe(data.select([0]), influences=True).arrays["influences"]
+            influences = data.n_episodes * len(row) * 4 <= _MAX_INFLUENCES
+        described = method.describe(data, influences=influences)
+        if earlier is None:
+            reach = coverage_radius(method, data)
+            result = Space(method, described, collected=collected, reach=reach)
+        else:
+            warn_uncovered(earlier, data)
+            result = space_beside(earlier, described)
+        log.settings |= {
+            "method": method.name,
+            "parameters": method.get_params(),
+            "precision": stopped,
+            "background": share,
+        }
+    return result
+
+
+def lay_out(space: Space, log: RunLog, seed: int, measured: Any = None) -> Space:
+    """Compute the positions of the policies on the map, and write ``space/``."""
+    with log.stage("map"):
+        if measured is None and space.descriptions.points is None:
+            measured = measure_space(space, log.folder)
+        positions, log.settings["map"] = positions_of(space, seed, measured)
+        result = replace(space, positions=positions)
+        result.save(make_folder(log.folder) / SPACE)
+    return result
+
+
+def write(space: Space, log: RunLog, seed: int, data: VisitedStates | None = None) -> Comparison:
+    """Measure all distances, lay out the map, and write all files of a comparison.
+
+    Methods that need states take ``data`` or those in the folder.
+    """
+    with log.stage("distances"):
+        measured = measure_space(space, log.folder, data)
+    space = lay_out(space, log, seed, measured)
+    with log.stage("report"):
+        findings = Findings.of(space, measured, log)
+        write_results(log.folder, findings)
+    return Comparison(log.folder, space, findings)
+
+
+def check_same_environment(earlier: Space, collected: Mapping[str, Any]) -> None:
+    """Refuse to place policies in a space of another environment."""
+    for key in ("environment", "arguments", "features"):
+        if key in earlier.collected and earlier.collected[key] != collected.get(key):
+            raise UsageError(
+                f"the space was made with {key} = {earlier.collected[key]!r}, but these states "
+                f"have {collected.get(key)!r}: policies can only be placed in a space of the same "
+                "environment"
+            )
+
+
+# Sampling until distances are precise: compare(..., until=).
+#
+# The first episodes of every policy, the same number for each, fit the space, which then stays
+# fixed. Each round plays as many episodes as the variances of the intervals that are still too wide
+# suggest, at most twice as many as there are. All of it follows from the first episodes of each
+# policy, so an interrupted command resumes to the same numbers. The rule stops on precision, as a
+# fixed-width interval does (Chow and Robbins 1965), and never on whether a distance differs from 0.
+
+
+class Precision(NamedTuple):
+    """The half widths of the intervals, (n, n), and which pairs have to become narrow."""
+
+    reach: Array  # the larger of both sides, before 0 cuts the lower one; NaN for single episodes
+    counts: NDArray[np.bool_]
+    until: float
+
+    @property
+    def is_wide(self) -> NDArray[np.bool_]:
+        """Pairs that count and are not known to be narrow."""
+        return self.counts & ~(self.reach <= self.until)
+
+
+def collect_until(
+    collector: Collector | RecordedStates | StoredStates,
+    method: Characterization,
+    options: PrecisionOptions,
+    fitted: bool = False,
+    progress: bool = False,
+) -> tuple[VisitedStates, str | None]:
+    """Collect until the intervals are narrow; return all states, and a sentence about it.
+
+    The characterization is fitted on the first episodes, unless it is already. Without
+    ``options.until`` states are collected once.
+    """
+    if options.until is None:
+        return collector.run(), None
+    if not collector.acting:
+        raise UsageError(
+            "until needs policies that can be run, but these states were recorded: omit --until; "
+            "pairs.csv has the intervals"
+        )
+    collector = cast(Collector, collector)
+    first = collector.options.episodes
+    if first < 2:
+        raise UsageError(
+            "until needs at least 2 episodes per policy to start with, but episodes is 1"
+        )
+    if options.at_most < first:
+        raise UsageError(
+            f"at_most is {options.at_most}, but every policy starts with {first} episodes: lower "
+            "episodes, or raise at_most"
+        )
+    if collector.options.max_states_per_policy is not None:
+        raise UsageError(
+            "until cannot be combined with max_states_per_policy: more episodes would change how "
+            "states are thinned, and so the distances"
+        )
+    episodes = dict.fromkeys(collector.acting, first)
+    data = collector.run(episodes)
+    if not fitted:
+        method.fit(data)
+    can_act = np.array([label in episodes for label in data.labels])
+    rounds = 0
+    while True:
+        sure = method.intervals(data)
+        precision = precision_of(sure, options)
+        played = np.diff(data.policy_starts)
+        most = np.where(can_act, options.at_most, played)
+        wanted = next_episodes(sure, precision, played, most, squared=method.traits.squared)
+        more = wanted - played
+        if not more.any():
+            break
+        rounds += 1
+        if progress:
+            growing = more[more > 0]
+            say(
+                f"round {rounds}: {len(growing)} of {can_act.sum()} policies "
+                f"need{'s' * (len(growing) == 1)} {_span(growing)} more episodes",
+                error=True,
+            )
+        episodes |= {data.labels[i]: int(wanted[i]) for i in np.flatnonzero(more)}
+        data = collector.run(episodes)
+    pairs, wide = (int(np.triu(mask).sum()) for mask in (precision.counts, precision.is_wide))
+    if wide:
+        warnings.warn(
+            f"{wide} of {pairs} intervals are still wider than ±{precision.until:g} after "
+            f"{options.at_most} episodes per policy: {_widest(sure, precision, data)}; raise "
+            "--at-most or --until",
+            PivecWarning,
+            stacklevel=2,
+        )
+    result = (
+        f"{pairs - wide} of {pairs} pairs are known to within ±{precision.until:g}, after {rounds} "
+        f"round{'s' * (rounds != 1)} and {_span(played[can_act])} episodes per policy"
+    )
+    if progress:
+        say(result, error=True)
+    return data, (
+        f"{result}; sampling stopped on precision, not on significance: intervals and p-values are "
+        "nearly as good as those of a fixed number of episodes"
+    )
+
+
+def precision_of(sure: Intervals, options: PrecisionOptions) -> Precision:
+    """Find how wide intervals are, of all pairs, or of each policy and its nearest other."""
+    reach = np.maximum(sure.high - sure.distance, sure.distance - sure.low)
+    counts = ~np.eye(len(reach), dtype=bool)
+    if options.until_pairs == "nearest" and len(reach) > 1:
+        nearest = np.where(counts, sure.distance, np.inf).argmin(axis=1)
+        counts[:] = False
+        counts[np.arange(len(reach)), nearest] = True
+        counts |= counts.T
+    return Precision(reach, counts, float(options.until or 0.0))
+
+
+def next_episodes(
+    sure: Intervals,
+    precision: Precision,
+    played: NDArray[np.int64],
+    most: NDArray[np.int64],
+    *,
+    squared: bool = True,
+) -> NDArray[np.int64]:
+    """How many episodes each policy is to have next, (n,), of those it has ``played``.
+
+    With a share x of the noise left, the variance of a pair is first·x + second·x² (see
+    `pivec.statistics.equivalence`). Of a pair that is too wide the one who adds most of the noise
+    plays, and both where neither adds twice of what the other does; the other one alone where one
+    has played its ``most``, as far as that can suffice.
+    """
+    noise = noise_of_policies(sure.noise if squared else sure.noise**2)
+    left = _noise_left(sure, precision)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = noise[:, None] / (noise[:, None] + noise)  # of the noise of a pair, of its row
+        can_play = played < most
+        suffices = share.T + share * (played / most)[:, None] <= left
+        plays = precision.is_wide & can_play[:, None]
+        plays &= np.where(can_play, 2.0 * noise[:, None] >= noise, suffices)
+        alone = np.where(left > share.T, (left - share.T) / share, 0.0)
+        growth = np.clip(1.0 / np.where(plays.T, left, alone), *_GROWTH)
+    wanted = np.where(plays, growth, 0.0).max(axis=1, initial=0.0) * played
+    return np.minimum(np.maximum(_rounded_up(wanted), played), most)
+
+
+def _noise_left(sure: Intervals, precision: Precision) -> Array:
+    """The share of its noise with which a pair is as narrow as asked."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        deviation = np.sqrt(sure.first + sure.second) * precision.until / precision.reach
+    return noise_left(sure.first, sure.second, deviation)
+
+
+def noise_of_policies(noise: Array) -> Array:
+    """What each policy adds to the squared distances; pairs have the sums of two, off the diagonal.
+
+    With n policies the sum of a row is (n − 2) times its own and that of all once. Two policies
+    alone are given half each, and where nothing is known there is NaN.
+    """
+    own = np.full(len(noise), np.nan)
+    known = np.flatnonzero(~np.isnan(noise).all(axis=1, where=~np.eye(len(noise), dtype=bool)))
+    n = len(known)
+    if n < 2:
+        return own
+    sums = noise[np.ix_(known, known)].sum(axis=1)
+    total = sums.sum() / (2 * (n - 1))
+    own[known] = sums / 2 if n == 2 else np.maximum((sums - total) / (n - 2), 0.0)
+    return own
+
+
+def _rounded_up(numbers: Array) -> NDArray[np.int64]:
+    """Round up to two digits: 137 to 140, so that plans do not hang on the last bits of sums."""
+    digits = np.floor(np.log10(np.maximum(numbers, 1.0))) - 1
+    unit = 10.0 ** np.maximum(digits, 0.0)
+    return np.asarray(np.ceil(numbers / unit - 1e-9) * unit, dtype=np.int64)
+
+
+def _span(numbers: NDArray[np.int64]) -> str:
+    least, most = int(numbers.min(initial=10**9)), int(numbers.max(initial=0))
+    return f"{most}" if least >= most else f"{least} to {most}"
+
+
+def _widest(sure: Intervals, precision: Precision, data: VisitedStates) -> str:
+    """Name the pair with the widest interval, and how many episodes it needs."""
+    wide = np.where(np.triu(precision.is_wide), np.nan_to_num(precision.reach, nan=np.inf), -np.inf)
+    i, j = np.unravel_index(int(wide.argmax()), wide.shape)
+    known = "without an interval"
+    if np.isfinite(wide[i, j]):
+        played = int(np.diff(data.policy_starts)[[i, j]].max())
+        needed = _rounded_up(np.atleast_1d(played / _noise_left(sure, precision)[i, j]))[0]
+        known = f"to within ±{wide[i, j]:.2g} and need about {needed:,} episodes each"
+    return f"{data.labels[i]!r} and {data.labels[j]!r} are known {known}"

@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import os
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -17,15 +18,7 @@ from pivec.errors import PivecWarning, UsageError
 from pivec.files import atomic_write
 from pivec.options import EncoderKeywords, EncoderOptions, takes_options
 from pivec.parallel import require_torch, single_threaded_torch, using
-from pivec.policies import (
-    ImageFeatures,
-    Kernels,
-    Layer,
-    NamedPolicy,
-    find_features,
-    frozen,
-    name_policies,
-)
+from pivec.policies import ImageFeatures, find_features, frozen, name_policies
 from pivec.rollouts import Environment, encoder_bytes, environment_of, play_policies
 from pivec.terminal import Progress
 
@@ -102,15 +95,27 @@ def fit_encoder(
     allowed = chosen.trust, chosen.without_normaliser, chosen.skip_unreadable
     named = name_policies(policies, *allowed)
     world = environment_of(env, [n.info for n in named], chosen, [n.policy for n in named])
-    images = Images.of(sample_frames(world, named, chosen, progress))
-    if len(images.frames) < FEWEST:
+    sample = FrameSample(chosen.frames, chosen.seed)
+    playing = replace(chosen, features=sample, backend="gymnasium")
+
+    def keep(_: int, frames: Mapping[bytes, NDArray[Any]]) -> None:
+        sample.merge(frames)
+        bar.advance()
+
+    bar = Progress("playing", len(named), unit="policies", show=progress)
+    with using(chosen.engine, chosen.jobs), bar:
+        play_policies(world, named, playing, keep, bar, pack=sample.pack)
+    images = Images.of(sample.frames())
+    n_frames = len(images.frames)
+    if n_frames < FEWEST:
         raise UsageError(
-            f"the policies saw only {len(images.frames)} different images, too few to learn from: "
-            "let them play more --episodes"
+            f"the policies saw only {n_frames} different images, too few to learn from: play more "
+            "--episodes"
         )
-    features, explained = {"autoencoder": learned_features, "random": random_features}[
-        chosen.method
-    ](images, chosen, progress)
+    if chosen.method == "random":
+        features, explained = random_features(images, chosen)
+    else:
+        features, explained = learned_features(images, chosen, progress)
     if explained < POOR:
         warnings.warn(
             f"the encoder keeps only {explained:.0%} of what varies between images: more --frames, "
@@ -118,45 +123,19 @@ def fit_encoder(
             PivecWarning,
             stacklevel=2,
         )
-    about = {"method": chosen.method, "frames": len(images.frames), "explained": explained}
     path.parent.mkdir(parents=True, exist_ok=True)
+    about = {"method": chosen.method, "frames": n_frames, "explained": explained}
     with atomic_write(path) as file:
         file.write(encoder_bytes(features, about))
-    made = path, chosen.method, images.shape, chosen.size, len(images.frames), len(named)
-    return EncoderFit(*made, explained)
-
-
-def sample_frames(
-    world: Environment, policies: Sequence[NamedPolicy], options: EncoderOptions, progress: bool
-) -> NDArray[Any]:
-    """Let policies play; give at most ``options.frames`` of the different images they see."""
-    sample = FrameSample(options.frames, options.seed)
-    playing = replace(options, features=sample, backend="gymnasium")
-
-    def keep(_: int, frames: Mapping[bytes, NDArray[Any]]) -> None:
-        sample.merge(frames)
-        bar.advance()
-
-    bar = Progress("playing", len(policies), unit="policies", show=progress)
-    with using(options.engine, options.jobs), bar:
-        play_policies(world, policies, playing, keep, bar, pack=sample.pack)
-    return sample.frames()
+    shape = images.shape
+    return EncoderFit(path, chosen.method, shape, chosen.size, n_frames, len(named), explained)
 
 
 class FrameSample:
-    """Features that keep a random sample of the images they are shown, all of which differ.
+    """Features that keep a random sample of the distinct images they are given.
 
-    Kept are those whose digests, with the seed as key, are least. So it depends neither on the
-    order in which images come nor on who sees which of them, and samples can be joined.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> images = np.arange(100, dtype=np.uint8).reshape(100, 1, 1, 1)
-    >>> first, second = FrameSample(5, 0), FrameSample(5, 0)
-    >>> _ = first(images), second(images[::-1][:60]), second(images)
-    >>> np.array_equal(first.frames(), second.frames()), len(first.frames())
-    (True, 5)
+    Kept are those whose digests, with the seed as key, are least. So the sample depends neither on
+    the order in which images come nor on which policy sees them, and samples can be merged.
     """
 
     n_inputs = 1  # observations alone
@@ -167,7 +146,7 @@ class FrameSample:
         self._bound = b"\xff" * 9  # above all digests
 
     def __call__(self, observations: Any) -> NDArray[np.float32]:
-        """Keep some of a batch; as rows of states they are nothing."""
+        """Keep some of a batch; the rows of states are not used."""
         batch = np.asarray(observations) if not isinstance(observations, dict | tuple) else None
         if batch is None or batch.ndim != 4:
             shape = "several parts" if batch is None else f"the shape {batch.shape[1:]}"
@@ -192,12 +171,12 @@ class FrameSample:
             self._kept, self._bound = {key: self._kept[key] for key in least}, least[-1]
 
     def pack(self, _: Any) -> dict[bytes, NDArray[Any]]:
-        """Give what was kept since the last time."""
+        """Return what was kept since the last time."""
         kept, self._kept = self._kept, {}
         return kept
 
     def frames(self) -> NDArray[Any]:
-        """Give the images in the order of their digests, which is a random one."""
+        """Return the images in the order of their digests, which is a random one."""
         return np.stack([self._kept[key] for key in sorted(self._kept)])
 
     def __getstate__(self) -> dict[str, Any]:
@@ -224,45 +203,39 @@ class Images:
         _, channels, height, width = self.frames.shape
         return channels, height, width
 
-    @property
-    def layout(self) -> tuple[Kernels, list[tuple[int, int, int]]]:
-        """The convolutions, and the shapes of what goes in and comes out of each."""
-        channels, height, width = self.shape
-        shapes = [(channels, height, width)]
-        size, stride = KERNEL
+    def layers(self, size: int, most: int | None = None) -> list[tuple[int, int, int]]:
+        """The shapes before, between and after convolutions; ``size`` features need as many."""
+        shapes, (kernel, stride) = [self.shape], KERNEL
         while min(shapes[-1][1:]) >= SMALLEST and len(shapes) <= len(FILTERS):
-            _, height, width = shapes[-1]
-            sides = (height - size) // stride + 1, (width - size) // stride + 1
-            shapes.append((FILTERS[len(shapes) - 1], *sides))
-        return (KERNEL,) * (len(shapes) - 1), shapes
+            height, width = ((side - kernel) // stride + 1 for side in shapes[-1][1:])
+            shapes.append((FILTERS[len(shapes) - 1], height, width))
+        most = min(int(np.prod(shapes[-1])), most or size)
+        if size > most:
+            raise UsageError(
+                f"an encoder of these images can give at most {most} numbers, but --size is {size}"
+            )
+        return shapes
 
 
-def random_features(
-    images: Images, options: EncoderOptions, progress: bool
-) -> tuple[ImageFeatures, float]:
+def random_features(images: Images, options: EncoderOptions) -> tuple[ImageFeatures, float]:
     """Random convolutions, and the directions in which their results vary most between images.
 
-    Gives the features, and the share of the variance in these directions.
+    Returns the features, and the share of the variance in these directions.
     """
-    del progress
-    kernels, shapes = images.layout
+    shapes = images.layers(options.size, len(images.frames) - 1)
     rng = np.random.default_rng([options.seed, 0xE4C])
     layers = []
-    for (channels, _, _), (filters, _, _), (size, _) in zip(
-        shapes, shapes[1:], kernels, strict=False
-    ):
-        inputs = channels * size * size
+    for (channels, _, _), (filters, _, _) in pairwise(shapes):
+        inputs = channels * KERNEL[0] ** 2
         weights = rng.standard_normal((inputs, filters)) * np.sqrt(2 / inputs)  # He et al. 2015
         layers.append((frozen(weights), frozen(np.zeros(filters))))
     width = int(np.prod(shapes[-1]))
-    _check_size(options.size, min(width, len(images.frames) - 1))
 
-    def with_linear(linear: Layer) -> ImageFeatures:
-        return ImageFeatures(
-            images.shape, kernels, tuple(layers), linear, images.scale, last="identity"
-        )
+    def with_linear(weights: NDArray[Any], biases: NDArray[Any]) -> ImageFeatures:
+        linear, kernels = (frozen(weights), frozen(biases)), (KERNEL,) * len(layers)
+        return ImageFeatures(images.shape, kernels, tuple(layers), linear, images.scale, "identity")
 
-    rows = with_linear((frozen(np.eye(width)), frozen(np.zeros(width)))).outputs(images.frames)
+    rows = with_linear(np.eye(width), np.zeros(width)).outputs(images.frames)
     mean = rows.mean(axis=0, dtype=np.float64)
     variances, axes = np.linalg.eigh(
         np.cov(rows.astype(np.float64), rowvar=False).reshape(width, -1)
@@ -270,7 +243,7 @@ def random_features(
     axes = axes[:, ::-1][:, : options.size]
     axes *= np.sign(axes[np.abs(axes).argmax(axis=0), np.arange(options.size)])  # one of two signs
     kept = float(variances[::-1][: options.size].sum() / max(variances.sum(), 1e-12))
-    return with_linear((frozen(axes), frozen(-mean @ axes))), kept
+    return with_linear(axes, -mean @ axes), kept
 
 
 def learned_features(
@@ -278,18 +251,17 @@ def learned_features(
 ) -> tuple[ImageFeatures, float]:
     """The first half of an autoencoder, which is learned until images held out gain no more.
 
-    Gives the features, and the share of the variance of images held out that the second half
-    gives back. Adam, on one thread: the same on every run.
+    Returns the features, and the share of the variance of images held out that the second half
+    restores. Adam, on one thread: the same on every run.
     """
     require_torch("an autoencoder (--method random needs none)")
     import torch
 
-    kernels, shapes = images.layout
-    _check_size(options.size, int(np.prod(shapes[-1])))
+    shapes = images.layers(options.size)
     bar = Progress("learning", options.epochs, unit="epochs", show=progress)
     with torch.random.fork_rng(devices=[]), single_threaded_torch(), bar:
         torch.manual_seed(options.seed)
-        encoder, decoder = _halves(kernels, shapes, options.size)
+        encoder, decoder = _halves(shapes, options.size)
         order = torch.randperm(len(images.frames)).numpy()
         shown, held = np.delete(order, slice(None, None, HELD_OUT)), order[::HELD_OUT]
         mean = images.frames[shown].mean(axis=0, dtype=np.float64) / images.scale
@@ -320,23 +292,20 @@ def learned_features(
             bar.advance(1, f"keeps {1 - best / varies:.0%} of what varies")
             if since >= PATIENCE[0] and since * len(shown) >= PATIENCE[1] * BATCH:
                 break
-    names = [str(2 * i) for i in range(len(kernels))]
-    linear = str(2 * len(kernels) + 1)
-    features = find_features(
-        state, names, linear, images.shape, kernels, images.scale, last="identity"
-    )
-    return features, 1 - best / varies
+    n = len(shapes) - 1
+    names, linear = [str(2 * i) for i in range(n)], str(2 * n + 1)
+    layout = images.shape, (KERNEL,) * n, images.scale, "identity"
+    return find_features(state, names, linear, *layout), 1 - best / varies
 
 
-def _halves(kernels: Kernels, shapes: list[tuple[int, int, int]], size: int) -> tuple[Any, Any]:
+def _halves(shapes: list[tuple[int, int, int]], size: int) -> tuple[Any, Any]:
     """Make an encoder, and a decoder that mirrors it."""
     from torch import nn
 
+    kernel, stride = KERNEL
     down: list[nn.Module] = []
     up: list[nn.Module] = []
-    for (n_in, height, width), (n_out, *_), (kernel, stride) in zip(
-        shapes, shapes[1:], kernels, strict=False
-    ):
+    for (n_in, height, width), (n_out, *_) in pairwise(shapes):
         down += [nn.Conv2d(n_in, n_out, kernel, stride), nn.ReLU()]
         rest = (height - kernel) % stride, (width - kernel) % stride
         up = [nn.ConvTranspose2d(n_out, n_in, kernel, stride, output_padding=rest), *up]
@@ -353,10 +322,3 @@ def _batches(numbers: NDArray[np.intp]) -> list[NDArray[np.intp]]:
 
 def _copied(module: Any) -> dict[str, NDArray[Any]]:
     return {name: tensor.numpy().copy() for name, tensor in module.state_dict().items()}
-
-
-def _check_size(size: int, most: int) -> None:
-    if size > most:
-        raise UsageError(
-            f"an encoder of these images can give at most {most} numbers, but --size is {size}"
-        )

@@ -10,7 +10,6 @@ import time
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from importlib import import_module
 from itertools import product
 from pathlib import Path
@@ -31,7 +30,7 @@ from pivec.files import atomic_write, make_folder
 from pivec.parallel import Engine, Tell, WorkFailed, card_allocations, current, on_engine
 from pivec.policies import canonical_order
 from pivec.run_log import peak_mb
-from pivec.states import Store, VisitedStates, load, without_credentials
+from pivec.states import Store, VisitedStates, without_credentials
 from pivec.statistics import (
     FEWEST_POLICIES,
     Evaluation,
@@ -44,6 +43,7 @@ from pivec.statistics import (
     return_correlation,
 )
 from pivec.terminal import Progress
+from pivec.workflows.collector import write_store
 
 Method = str | tuple[str, Mapping[str, Any]] | Characterization
 Given = VisitedStates | str | Path
@@ -120,11 +120,12 @@ def evaluate(
     draws = list(product(wanted, range(1, repetitions + 1)))
     with tempfile.TemporaryDirectory(prefix="pivec-") as temporary:
         folder = make_folder(Path(temporary if out is None else out) / UNITS)
-        unit = partial(make_unit, seed=seed, folder=folder, isolated=isolate)
         groups = [
-            (policies, [unit(policies, method, *d, is_anchor=d == draws[0]) for d in draws])
+            (policies, [make_unit(policies, method, draw, seed, folder, isolate) for draw in draws])
             for policies, method in product(sets, chosen)
         ]
+        for _, units in groups:
+            units[0] = replace(units[0], is_anchor=True)
         waiting = [u for _, units in groups for u in units if u.outcome() is None]
         # The slowest first, so that workers finish at about the same time.
         waiting.sort(key=lambda unit: unit.effort, reverse=True)
@@ -153,16 +154,17 @@ class Candidate:
 
     label: str
     template: Characterization  # which is never fitted itself
+    chosen: Mapping[str, Any]  # the parameters that the user chose
     seeded: bool  # whether its random_state follows from the seed and the repetition
 
     def make(self, random_state: int) -> Characterization:
         """Make a fresh one for one draw of the data."""
         made: Characterization = clone(self.template)
+        changes: dict[str, Any] = {"progress": False}  # units show no bars of their own
+        if self.seeded:
+            changes["random_state"] = random_state
         known = made.get_params(deep=False)
-        if "progress" in known:  # units show no bars of their own
-            made.set_params(progress=False)
-        if self.seeded and "random_state" in known:
-            made.set_params(random_state=random_state)
+        made.set_params(**{name: changes[name] for name in changes.keys() & known})
         return made
 
 
@@ -178,62 +180,54 @@ def candidates(
     >>> [candidate.label for candidate in candidates(["gaussian", *sweep])]
     ['gaussian', 'supervector n_components=4', 'supervector n_components=8']
     """
-    given: list[tuple[str, Any]]
+    shared = parameters or {}
     if isinstance(methods, Mapping):
-        given = [(str(label), method) for label, method in methods.items()]
+        made = [_candidate(str(label), method, shared) for label, method in methods.items()]
     else:
         listed = [methods] if isinstance(methods, str | Characterization) else methods
-        given = [("", method) for item in listed for method in (names() if item == ALL else [item])]
-    if not given:
+        given = [method for item in listed for method in (names() if item == ALL else [item])]
+        made = [_candidate("", method, shared) for method in given]
+    if not made:
         raise UsageError("expected at least one characterization to evaluate, but got none")
-    made = [_make(method, parameters or {}) for _, method in given]
-    all_names = [template.name for template, _ in made]
-    if unused := sorted(set(parameters or {}) - set(all_names)):
+    all_names = [one.template.name for one in made]
+    if unused := sorted(set(shared) - set(all_names)):
         raise UsageError(
             f"parameters are given for {unused[0]!r}, which is not among the methods "
             f"{', '.join(dict.fromkeys(all_names))}"
         )
-    result = []
-    for (label, method), (template, chosen) in zip(given, made, strict=True):
-        name = template.name
-        if all_names.count(name) > 1:
-            name = " ".join([name, *(f"{key}={value}" for key, value in chosen.items())])
-        # A characterization keeps the random_state it came with.
-        seeded = "random_state" not in chosen and not isinstance(method, Characterization)
-        result.append(Candidate(label or name, template, seeded))
-    labels = [candidate.label for candidate in result]
+    for i, one in enumerate(made):
+        if not one.label:
+            tells = one.chosen.items() if all_names.count(all_names[i]) > 1 else ()
+            label = " ".join([all_names[i], *(f"{key}={value}" for key, value in tells)])
+            made[i] = replace(one, label=label)
+    labels = [one.label for one in made]
     if double := [label for label in labels if labels.count(label) > 1]:
         raise UsageError(
             f"two methods are called {double[0]!r}: leave one out, give them other parameters, or "
             "name them by a mapping from labels to methods"
         )
-    return result
+    return made
 
 
-def _make(
-    method: Any, shared: Mapping[str, Mapping[str, Any]]
-) -> tuple[Characterization, Mapping[str, Any]]:
-    """Make a characterization; also return the parameters that were chosen."""
-    if isinstance(method, Characterization):
+def _candidate(label: str, method: Any, shared: Mapping[str, Mapping[str, Any]]) -> Candidate:
+    if isinstance(method, Characterization):  # which keeps the random_state it came with
         defaults = inspect.signature(type(method)).parameters
         changed = {
             key: value
             for key, value in method.get_params(deep=False).items()
             if key not in defaults or defaults[key].default != value
         }
-        return clone(method), changed
-    match method:
-        case str(name):
-            own: Mapping[str, Any] = {}
+        return Candidate(label, clone(method), changed, seeded=False)
+    match (method, {}) if isinstance(method, str) else method:
         case (str(name), own):
-            pass
+            chosen = {**shared.get(name, {}), **own}
         case _:
             raise UsageError(
                 "a method is a name, (name, parameters) or a characterization, but got "
                 f"{type(method).__name__}"
             )
-    chosen = {**shared.get(name, {}), **own}
-    return characterization(name, **chosen), chosen
+    seeded = "random_state" not in chosen
+    return Candidate(label, characterization(name, **chosen), chosen, seeded)
 
 
 # ---- sets of policies ----
@@ -249,10 +243,37 @@ class PolicySet:
 
     label: str  # in tables: the path, or a number
     environment: str  # sets of one are averaged; the label if it is not known
-    visited: str
-    identity: str
     data: VisitedStates  # in the canonical order of the policies
     stored: bool  # whether the states are mapped from a store
+    visited: str
+    identity: str
+
+    @classmethod
+    def open(cls, label: str, given: Given) -> PolicySet:
+        """Load states, unless they are in memory already."""
+        if not isinstance(given, VisitedStates | str | Path):
+            raise UsageError(
+                f"a store is a path or VisitedStates, but got {type(given).__name__}: use "
+                "`pivec.collect` or `pivec.load`"
+            )
+        stored = not isinstance(given, VisitedStates)
+        data = given if isinstance(given, VisitedStates) else Store.find(given).load()
+        data = data.select(canonical_order(data.policies))
+        digest = hashlib.sha256()
+        for array in (
+            data.episode_starts, data.policy_starts, data.returns, data.terminated, data.truncated,
+        ):  # fmt: skip
+            digest.update(np.ascontiguousarray(array).data)
+        for number in range(data.n_policies):
+            digest.update(np.ascontiguousarray(data.policy_states(number)).data)
+            if data.has_actions and (actions := data[number].actions) is not None:
+                digest.update(np.ascontiguousarray(actions).data)
+        visited = digest.hexdigest()
+        for info in data.policies:
+            for part in (info.group, info.step, info.fingerprint):
+                digest.update(f"{part}\0".encode("utf-8", "backslashreplace"))
+        environment = data.environment or label
+        return cls(label, environment, data, stored, visited, digest.hexdigest())
 
     @property
     def fewest(self) -> int:
@@ -263,7 +284,9 @@ class PolicySet:
         """Return states that other processes can map: those in memory are written to a store."""
         if self.stored:
             return self.data
-        return load(write_set(self.data, folder / self.identity), verify=False)
+        settings = {"environment": self.data.environment, "policies": True}
+        settings["actions"] = self.data.has_actions
+        return write_store(self.data, folder / self.identity, settings)
 
 
 def policy_sets(
@@ -280,15 +303,15 @@ def policy_sets(
         ]
     if not given:
         raise UsageError("expected at least one store of states to evaluate on, but got none")
-    sets = [_open(label, store) for label, store in given]
+    sets = [PolicySet.open(label, store) for label, store in given]
     for i, policies in enumerate(sets):
+        label, n, fewest = policies.label, policies.data.n_policies, policies.fewest
         for other in sets[:i]:
-            if policies.label == other.label or policies.identity == other.identity:
+            if label == other.label or policies.identity == other.identity:
                 raise UsageError(
-                    f"the stores {other.label!r} and {policies.label!r} are the same: give each "
-                    "set of policies once"
+                    f"the stores {other.label!r} and {label!r} are the same: give each set of "
+                    "policies once"
                 )
-        n, fewest, label = policies.data.n_policies, policies.fewest, policies.label
         if n < FEWEST_POLICIES:
             raise UsageError(
                 f"{label} holds {n} {'policy' if n == 1 else 'policies'}, but an evaluation "
@@ -304,50 +327,6 @@ def policy_sets(
     return sets
 
 
-def write_set(data: VisitedStates, folder: Path) -> Path:
-    """Write states in memory as a store, so that another process can map them."""
-    settings = {"environment": data.environment, "actions": data.has_actions, "policies": True}
-    store = Store(folder, settings, data.feature_names)
-    with store.writing():
-        for record in data.records:
-            store.add(record)
-    return folder
-
-
-def _open(label: str, given: Given) -> PolicySet:
-    if isinstance(given, VisitedStates):
-        data = given
-    elif isinstance(given, str | Path):
-        data = Store.find(given).load()
-    else:
-        raise UsageError(
-            f"a store is a path or VisitedStates, but got {type(given).__name__}: use "
-            "`pivec.collect` or `pivec.load`"
-        )
-    ordered = data.select(canonical_order(data.policies))
-    environment, stored = data.environment or label, data is not given
-    return PolicySet(label, environment, *_digests(ordered), ordered, stored)
-
-
-def _digests(data: VisitedStates) -> tuple[str, str]:
-    """Return digests of what was visited, and of that with the policies themselves."""
-    digest = hashlib.sha256()
-    arrays = [
-        data.episode_starts, data.policy_starts, data.returns, data.terminated, data.truncated,
-    ]  # fmt: skip
-    for array in arrays:
-        digest.update(np.ascontiguousarray(array).data)
-    for number in range(data.n_policies):
-        digest.update(np.ascontiguousarray(data.policy_states(number)).data)
-        if data.has_actions and (actions := data[number].actions) is not None:
-            digest.update(np.ascontiguousarray(actions).data)
-    visited = digest.hexdigest()
-    for info in data.policies:
-        for part in (info.group, info.step, info.fingerprint):
-            digest.update(f"{part}\0".encode("utf-8", "backslashreplace"))
-    return visited, digest.hexdigest()
-
-
 # ---- units: one method on one draw of one set, each with a file ----
 
 
@@ -356,8 +335,8 @@ class Outcome(NamedTuple):
 
     distances: NDArray[np.float64]
     seconds: float  # for fit and distances
-    peak_mb: float = float("nan")  # of its process; NaN if it shared one
-    card: bool | None = None  # whether a GPU was used; None: not known
+    peak_mb: float  # of its process; NaN if it shared one
+    card: bool  # whether a GPU was used
     halves: NDArray[np.float64] | None = None  # of an anchor, see `half_distances`
 
 
@@ -372,8 +351,8 @@ class Unit:
     repetition: int
     entropy: tuple[int, ...]  # seeds the draw
     file: Path  # of the outcome
-    is_anchor: bool = False  # whether others are compared with it
     isolated: bool = False  # whether it runs in a process of its own
+    is_anchor: bool = False  # whether others are compared with it
 
     @property
     def effort(self) -> tuple[bool, int]:
@@ -399,16 +378,14 @@ class Unit:
 def make_unit(
     policies: PolicySet,
     candidate: Candidate,
-    size: int,
-    repetition: int,
+    draw: tuple[int, int],
     seed: int,
     folder: Path,
     isolated: bool,
-    is_anchor: bool = False,
 ) -> Unit:
-    """Make a unit whose file in ``folder`` is named by a digest of all it depends on."""
+    """Make a unit of size and repetition; its file is named by a digest of all it depends on."""
     # Not by the store's position nor by the method: all methods see the same draw.
-    entropy = (seed, int(policies.visited[:15], 16), size, repetition)
+    entropy = (seed, int(policies.visited[:15], 16), *draw)
     state = np.random.SeedSequence(entropy, spawn_key=(1,)).generate_state(1)[0]
     method = candidate.make(int(state) >> 1)
     parameters = json.loads(method.parameters_json())
@@ -420,13 +397,12 @@ def make_unit(
         "class": f"{kind.__module__}.{kind.__qualname__}",
         "parameters": parameters,
         "store": policies.identity,
-        "size": size,
         "draw": entropy,
         "isolated": isolated,
     }
     digest = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
-    file, labels = folder / f"{digest[:32]}.npz", (policies.label, candidate.label)
-    return Unit(*labels, method, size, repetition, entropy, file, is_anchor, isolated)
+    file = folder / f"{digest[:32]}.npz"
+    return Unit(policies.label, candidate.label, method, *draw, entropy, file, isolated)
 
 
 def draw(data: VisitedStates, size: int, entropy: tuple[int, ...]) -> VisitedStates:
@@ -459,9 +435,7 @@ def half_distances(method: Characterization, drawn: VisitedStates) -> NDArray[np
         return np.full(len(drawn), np.nan)
     halves = []
     for first in (0, 1):
-        records = [
-            record.only(np.arange(first, len(record.episodes), 2)) for record in drawn.records
-        ]
+        records = [one.only(np.arange(first, len(one.episodes), 2)) for one in drawn.records]
         halves.append(VisitedStates(records, drawn.feature_names, drawn.environment))
     return np.diag(method.distances(*halves)).copy()
 
@@ -470,13 +444,8 @@ def read_outcome(path: Path) -> Outcome | None:
     """Read a finished unit; None if there is none, or its file is damaged."""
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
-            return Outcome(
-                stored["distances"],
-                float(stored["seconds"]),
-                float(stored["peak_mb"]),
-                bool(stored["card"]) if "card" in stored else None,
-                stored.get("halves"),
-            )
+            costs = float(stored["seconds"]), float(stored["peak_mb"]), bool(stored["card"])
+            return Outcome(stored["distances"], *costs, stored.get("halves"))
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
         return None
 
@@ -498,11 +467,7 @@ def _run(requests: Sequence[tuple[Unit, VisitedStates]], isolate: bool, progress
 
     with Progress("evaluate", len(requests), unit="units", show=progress) as bar:
         for reply in current().map(
-            run_unit,
-            remaining(),
-            name=lambda request: str(request[0]),
-            apart=isolate,
-            pinned=True,
+            run_unit, remaining(), name=lambda request: str(request[0]), apart=isolate, pinned=True
         ):
             unit, failure = reply.item[0], reply.failure
             if failure is None:
@@ -520,37 +485,34 @@ def _run(requests: Sequence[tuple[Unit, VisitedStates]], isolate: bool, progress
 
 def _rows(policies: PolicySet, units: Sequence[Unit], problems: Problems) -> list[Row]:
     """Score all units of one method on one set of policies."""
-    outcomes = [None if unit in problems else unit.outcome() for unit in units]
-    pairs = list(zip(units, outcomes, strict=True))
-    by_size: dict[int, list[NDArray[np.float64]]] = {unit.size: [] for unit in units}
-    for unit, outcome in pairs:
-        if outcome is not None:
-            by_size[unit.size].append(outcome.distances)
-    variances = {size: distance_variance(matrices) for size, matrices in by_size.items()}
-    anchor = outcomes[0]  # the first repetition with the most data
+    outcomes = {unit: None if unit in problems else unit.outcome() for unit in units}
+    variances = {
+        size: distance_variance([o.distances for u, o in outcomes.items() if o and u.size == size])
+        for size in {unit.size for unit in units}
+    }
+    anchor = outcomes[units[0]]  # the first repetition with the most data
     rows = []
-    for unit, outcome in pairs:
-        row = Row(policies.environment, unit.label, unit.store, unit.size, unit.repetition)
+    for unit, outcome in outcomes.items():
         if outcome is None:
-            rows.append(replace(row, problem=problems.get(unit, "its result was removed")))
-            continue
-        row = replace(
-            row,
-            correlation=return_correlation(outcome.distances, policies.data.mean_returns),
-            variance=variances[unit.size],
-            seconds=outcome.seconds,
-            peak_mb=outcome.peak_mb,
-            card=outcome.card,
-        )
-        if anchor is not None and outcome is not anchor:
-            row = replace(row, **_errors(outcome, anchor))
-        rows.append(row)
+            scores: dict[str, Any] = {"problem": problems.get(unit, "its result was removed")}
+        else:
+            scores = {
+                "correlation": return_correlation(outcome.distances, policies.data.mean_returns),
+                "variance": variances[unit.size],
+                "seconds": outcome.seconds,
+                "peak_mb": outcome.peak_mb,
+                "card": outcome.card,
+            }
+            if anchor is not None and outcome is not anchor:
+                scores |= _errors(outcome.distances, anchor)
+        place = policies.environment, unit.label, unit.store, unit.size, unit.repetition
+        rows.append(Row(*place, **scores))
     return rows
 
 
-def _errors(outcome: Outcome, anchor: Outcome) -> dict[str, Any]:
+def _errors(distances: NDArray[np.float64], anchor: Outcome) -> dict[str, float]:
     """Summarize the errors of all pairs, and of those that differ from sampling noise."""
-    errors = pair_errors(outcome.distances, anchor.distances)
+    errors = pair_errors(distances, anchor.distances)
     known = ~np.isnan(errors)
     if not known.any():
         return {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from pivec.errors import PivecError, PivecWarning, UsageError
+from pivec.files import is_uri
 from pivec.options import CollectKeywords, CollectOptions, Features, takes_options
 from pivec.parallel import using
 from pivec.policies import NamedPolicy, name_policies
@@ -38,6 +40,7 @@ from pivec.states import (
     VisitedStates,
     check_store_path,
     check_unique,
+    content_digest,
     read_recorded,
     record_of_played,
     split_recorded,
@@ -106,6 +109,8 @@ class Collector:
     ----------
     settings : mapping
         Everything that the states depend on beside the policies, as a store keeps it.
+    acting : tuple of str
+        Labels of the policies that act; others are recorded.
     """
 
     def __init__(
@@ -116,10 +121,12 @@ class Collector:
         store: str | Path | None = None,
         progress: bool = False,
     ) -> None:
-        self._store = store
+        self._store, self._progress = store, progress
+        begun: Mapping[str, Any] = {}  # the settings of a store that grows, which stay
         if store is not None:
             check_store_path(store)
-        self._progress = progress
+            if Store.exists(store) and len(known := Store(store)):
+                begun = known.settings
         acting, self._recorded = split_recorded(policies)
         nobody = isinstance(acting, list | dict) and not acting
         self._named: list[NamedPolicy] = []
@@ -128,30 +135,37 @@ class Collector:
             self._named = name_policies(acting, *allowed)
         if not self._named and not self._recorded:
             raise UsageError("expected at least one policy, but none is given")
-        infos, acts = [n.info for n in self._named], [n.policy for n in self._named]
-        self.environment = environment_of(env, infos, options, acts)
+        infos = [named.info for named in self._named]
+        self.acting = tuple(info.label for info in infos)
+        environment = environment_of(env, infos, options, [n.policy for n in self._named])
         features = options.features
         if isinstance(features, str):
-            features = self._find_features(features, options.trust)
+            trusting: dict[str, Any] = {"policies": self._named, "trust": options.trust}
+            find = functools.partial(find_reference, **trusting)
+            kept = begun.get("features")
+            features = find_features_again(features, kept, find_policy=find, **trusting)
         if options.joint and features is None:
-            features = Values.joint(self.environment)
-        self._infos = [named.info for named in self._named]
-        self._infos += [recorded.info for recorded in self._recorded]
+            features = Values.joint(environment)
+        self._infos = [*infos, *(recorded.info for recorded in self._recorded)]
         check_unique([info.label for info in self._infos])
         self._space, features, self._names = _space_and_names(
-            self.environment, features, options.feature_names
+            environment, features, options.feature_names
         )
-        self.environment = replace(self.environment, one_by_one=n_inputs(features) > 1)
-        begun = self._begun_with("backend") if options.backend == "auto" else None
-        backend = begun if begun in BACKENDS else options.backend
+        self.environment = replace(environment, one_by_one=n_inputs(features) > 1)
+        backend = options.backend
+        if backend == "auto" and begun.get("backend") in BACKENDS:
+            backend = begun["backend"]
         backend = choose_backend(backend, self.environment)
         self.options = replace(options, features=features, backend=backend)
-        self.settings = _settings(self.environment, self.options)
-
-    @property
-    def acting(self) -> tuple[str, ...]:
-        """Labels of those that act, and are not only recorded."""
-        return tuple(named.info.label for named in self._named)
+        self.settings = {
+            **self.environment.to_json(),
+            "features": features_to_json(self.options.view),
+            "policies": options.keep_policies,
+        } | {
+            field.name: getattr(self.options, field.name)
+            for field in fields(options)
+            if field.name not in _NAMED_ABOVE | _NO_PART
+        }
 
     def run(self, episodes: Mapping[str, int] | None = None) -> VisitedStates:
         """Play the episodes that are not kept yet, and return the states of all policies.
@@ -159,22 +173,21 @@ class Collector:
         ``episodes`` has the numbers of episodes, by label, of policies that play others than
         ``options.episodes``. Of those that have more in the store the first ones are returned.
         """
-        wanted = {named.info.label: self.options.episodes for named in self._named}
-        wanted |= episodes or {}
+        wanted = dict.fromkeys(self.acting, self.options.episodes) | dict(episodes or {})
         if self._store is not None:
-            data = self._run_into(Store(self._store, self.settings, self._names), wanted)
-            records = [record.first(wanted.get(record.info.label, _ALL)) for record in data.records]
+            stored = self._run_into(Store(self._store, self.settings, self._names), wanted)
+            records = [record.first(wanted.get(record.info.label, _ALL)) for record in stored]
             if episodes is None:
-                _warn_of_more(data.records, records, without_credentials(self._store))
-            return VisitedStates(records, self._names, self.environment.name)
-        quotas = [Quota(wanted[named.info.label]) for named in self._named]
-        played: dict[int, PlayedPolicy] = {}
-        self._play(self._named, quotas, played.__setitem__)
-        records = [record_of_played(played[i]) for i in range(len(self._named))]
-        records += map(self._read, self._recorded)
+                _warn_of_more(stored, records, without_credentials(self._store))
+        else:
+            played: dict[int, PlayedPolicy] = {}
+            quotas = [Quota(wanted[label]) for label in self.acting]
+            self._play(self._named, quotas, played.__setitem__)
+            records = [record_of_played(played[i]) for i in range(len(self._named))]
+            records += map(self._read, self._recorded)
         return VisitedStates(records, self._names, self.environment.name)
 
-    def _run_into(self, store: Store, wanted: Mapping[str, int]) -> VisitedStates:
+    def _run_into(self, store: Store, wanted: Mapping[str, int]) -> Sequence[PolicyRecord]:
         labels = [info.label for info in self._infos]
         with store.writing():
             store.relabel(self._infos)
@@ -188,11 +201,11 @@ class Collector:
                 if not done:
                     raise
                 raise type(error)(
-                    f"{error} ({done} of {len(labels)} policies are kept in {store.path}; the same "
-                    "command goes on from there)"
+                    f"{error} ({done} of {len(labels)} policies are kept in {store.path}; run the "
+                    "same command to resume)"
                 ) from error
             store.reorder(labels)
-        return store.load(labels)
+        return store.load(labels).records
 
     def _grow(self, store: Store, wanted: Mapping[str, int]) -> None:
         """Play what is missing; a policy's longer file takes the place of the shorter one."""
@@ -225,56 +238,23 @@ class Collector:
             keep(number, played)
             bar.advance()
 
-        with (
-            using(self.options.engine, self.options.jobs),
-            Progress("collecting", len(policies), unit="policies", show=self._progress) as bar,
-        ):
+        bar = Progress("collecting", len(policies), unit="policies", show=self._progress)
+        with using(self.options.engine, self.options.jobs), bar:
             play_policies(self.environment, policies, self.options, keep_and_count, bar, quotas)
 
     def _read(self, recorded: RecordedPolicy) -> PolicyRecord:
-        options = self.options
-        return read_recorded(
-            recorded,
-            self._space,
-            options.view,
-            options.actions,
-            options.max_states_per_policy,
-            len(self._names),
-        )
-
-    def _find_features(self, asked: str, trust: bool) -> Features | None:
-        """Find features by name; a store keeps its reference policy."""
-        named, kept = self._named, self._begun_with("features")
-        find = functools.partial(find_reference, policies=named, trust=trust)
-        return find_features_again(asked, kept, trust=trust, policies=named, find_policy=find)
-
-    def _begun_with(self, setting: str) -> Any:
-        """Tell a setting of the store: it goes on as it was begun."""
-        if self._store is None or not Store.exists(self._store):
-            return None
-        begun = Store(self._store)
-        return begun.settings.get(setting) if len(begun) else None
+        chosen, width = self.options, len(self._names)
+        limits = chosen.actions, chosen.max_states_per_policy, width
+        return read_recorded(recorded, self._space, chosen.view, *limits)
 
 
-def _settings(environment: Environment, options: CollectOptions) -> dict[str, Any]:
-    return {
-        **environment.to_json(),
-        "features": features_to_json(options.view),
-        "policies": options.keep_policies,
-    } | {
-        field.name: getattr(options, field.name)
-        for field in fields(options)
-        if field.name not in _NAMED_ABOVE | _NO_PART
-    }
-
-
-# Every other option is one that the states depend on, a new one too until it stands here.
+# Every other option is one that the states depend on, also a new one until it is listed here.
 _NAMED_ABOVE = {"env_kwargs", "wrappers", "atari", "imports", "features", "keep_policies"}
 _NAMED_ABOVE |= {"agent", "partners", "joint"}  # which are among the arguments
 _NO_PART = {"episodes", "feature_names", "n_envs", "threads", "trust"}
 _NO_PART |= {"engine", "jobs", "without_normaliser", "skip_unreadable"}
 
-_ALL = 10**9  # episodes of a policy that has what it has
+_ALL = 10**9  # more episodes than any policy has
 
 
 def _warn_of_more(kept: Sequence[PolicyRecord], used: Sequence[PolicyRecord], store: str) -> None:
@@ -326,3 +306,31 @@ def _space_and_names(
     if isinstance(probe.view, OffsetFeatures):
         given = offset_names(given, dict(probe.view.offsets))
     return probe.space, probe.view, given
+
+
+def find_store(source: Any) -> Store | None:
+    """Open the store, or the states of a comparison, that a path or URI names; None otherwise."""
+    if not isinstance(source, str | os.PathLike):
+        return None
+    text = os.fspath(source).removeprefix("store:")
+    place: Any = text if is_uri(text) else Path(text).expanduser()
+    within = f"{text.rstrip('/')}/states" if is_uri(text) else Path(place) / "states"
+    return Store.find(place) if Store.exists(place) or Store.exists(within) else None
+
+
+def write_store(
+    data: VisitedStates, folder: str | Path, settings: Mapping[str, Any]
+) -> VisitedStates:
+    """Write the policies of ``data`` that a store does not have; return all as stored."""
+    store = Store(folder, settings, data.feature_names)
+    with store.writing():
+        for record in data.records:
+            label = record.info.label
+            if label not in store or _digest(store[label].records[0]) != _digest(record):
+                store.add(record)
+        store.reorder(data.labels)
+    return store.load(data.labels)
+
+
+def _digest(record: PolicyRecord) -> str:
+    return content_digest(record.episodes, *record.read_arrays())

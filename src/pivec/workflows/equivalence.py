@@ -1,0 +1,500 @@
+"""same: test whether two policies behave the same; plan: how many episodes that takes."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Annotated, Any, Unpack, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pivec.arguments import Positive, Range, checked
+from pivec.characterizations import Characterization, Descriptions, Space, Visitation
+from pivec.errors import PivecWarning, UsageError
+from pivec.options import (
+    CollectOptions,
+    DescribeKeywords,
+    DescribeOptions,
+    PlanOptions,
+    split_options,
+    takes_options,
+)
+from pivec.parallel import on_engine
+from pivec.policies import NamedPolicy, PolicyInfo, find_policy, first_names, name_policies
+from pivec.rollouts import BACKENDS, environment_of
+from pivec.states import RecordedStates, VisitedStates, find_recorded, is_recorded, joined
+from pivec.statistics import (
+    LEVEL,
+    MARGIN,
+    EquivalenceTest,
+    Plan,
+    decide,
+    episodes_for_precision,
+    episodes_for_verdict,
+    episodes_to_decide,
+    spread_of,
+)
+from pivec.workflows.collector import Collector, find_store
+from pivec.workflows.comparison import check_same_environment, prepare
+
+Level = Annotated[float, Range(0.5, above=True, most=0.9999)]
+
+_INHERITED = ("deterministic", "max_steps", "max_states_per_policy", "actions", "backend")
+_COMPARED = ("environment", "arguments", "wrappers", "features", "deterministic", "max_steps")
+_ROUNDING = 1e-9  # of a distance
+
+
+@on_engine
+@takes_options(CollectOptions, DescribeOptions)
+@checked
+def same(
+    a: Any,
+    b: Any = None,
+    env: str | Callable[[], Any] | None = None,
+    *,
+    against: str | Path | None = None,
+    margin: Positive | None = None,
+    level: Level = LEVEL,
+    permutations: Annotated[int, Range(19)] = 999,
+    episodes: int = 100,
+    seed: int = 0,
+    progress: bool = False,
+    **options: Unpack[DescribeKeywords],
+) -> EquivalenceTest:
+    """Test whether two policies behave the same: "same", "different" or "unclear".
+
+    *Same* if the distance is below ``margin`` at confidence ``level``; otherwise *different* if a
+    permutation test over episodes finds a difference; otherwise there are too few episodes, and
+    ``episodes_needed`` estimates how many it takes. Without ``against`` and ``space`` the
+    characterization is fitted on both.
+
+    Parameters
+    ----------
+    a, b : str, path, policy, callable or VisitedStates
+        A file, a store of `pivec.collect` (``STORE:label`` if it has several policies; by default
+        the last step of a run), what `pivec.collect` takes as a policy, or states.
+    env : str or callable, optional
+        The environment, if neither files nor stores name it.
+    against : path, optional
+        A folder of `pivec.compare` or a space (``FOLDER:label``) with the policy to compare with:
+        ``a`` is placed in that space, without refitting.
+    margin : float, optional
+        The largest distance that does not matter; 0.02 for ``visitation``.
+    level : float
+        Confidence level of the bounds, and of the test.
+    permutations : int
+        Permutations of the test.
+    episodes, seed, progress
+        As for `pivec.compare`.
+
+    Returns
+    -------
+    EquivalenceTest
+
+    Examples
+    --------
+    >>> lean = lambda observations: (observations[:, 2] > 0).astype(int)
+    >>> same(lean, "random", "CartPole-v1", episodes=30).verdict
+    'different'
+    """
+    given = {"episodes": episodes, "seed": seed} | options
+    collecting, describing = split_options(given, CollectOptions, DescribeOptions)
+    if (b is None) == (against is None):
+        raise UsageError("expected two policies, or one policy and against= a space")
+    if against is not None:
+        if describing != DescribeOptions():
+            raise UsageError(
+                "against names a fitted space: method, components, backgrounds, parameters and "
+                "space cannot be set"
+            )
+        where, label = _split_label(str(against))
+        describing = DescribeOptions(space=where)
+    method, space, collecting = prepare(describing, collecting, progress)
+    inputs = [_find_input(a, collecting)]
+    if against is None:
+        inputs.append(_find_input(b, collecting))
+    else:
+        inputs.insert(0, _find_accepted(cast(Space, space), where, label))
+    if margin is None and not isinstance(method, Visitation):
+        raise UsageError(
+            f"--margin is needed with {method.name}: the default of {MARGIN} is for visitation, "
+            "whose distances range from 0 to about 0.8"
+        )
+    stored = next((item.settings for item in inputs if item.settings), {})
+    if space is not None:
+        stored = stored or space.collected
+    left, right = _collect_inputs(inputs, env, collecting, stored, progress)
+    for item in (left, right):
+        if space is not None and item.settings:
+            check_same_environment(space, item.settings)
+    _warn_of_mismatch(left, right)
+    if left.label == right.label and right.info is not None:
+        info, other = replace(right.info, label=f"{right.label} (second)"), right.states
+        records = [replace(record, info=info) for record in other.records]
+        data = VisitedStates(records, other.feature_names, other.environment)
+        right = replace(right, data=data, info=info)
+    if space is None:
+        method.fit(joined([left.states, right.states]))
+    return judge(method, left, right, margin or MARGIN, level, permutations, seed)
+
+
+@on_engine
+@takes_options(PlanOptions, DescribeOptions)
+@checked
+def plan(
+    env: str | Callable[[], Any] | None,
+    policies: Any,
+    precision: Positive = 0.02,
+    *,
+    margin: Positive | None = None,
+    level: Level = LEVEL,
+    episodes: int = 20,
+    seed: int = 0,
+    progress: bool = False,
+    **options: Unpack[DescribeKeywords],
+) -> Plan:
+    """Estimate how many episodes policies need, from a small sample.
+
+    Parameters
+    ----------
+    env, policies
+        As for `pivec.collect`; or `VisitedStates` as ``policies``.
+    precision : float
+        Half the width that confidence intervals of distances may have.
+    margin : float, optional
+        That of `same`; 0.02 for ``visitation``, otherwise none.
+    level : float
+        Confidence level of the intervals, and of `same`.
+    episodes : int
+        Episodes per policy of the sample.
+    seed, progress
+        As for `pivec.compare`.
+
+    Returns
+    -------
+    Plan
+
+    Examples
+    --------
+    >>> lean = lambda observations: (observations[:, 2] > 0).astype(int)
+    >>> two = {"lean": lean, "random": "random"}
+    >>> needs = plan("CartPole-v1", two, 0.05, components=8)
+    >>> needs.for_precision.shape
+    (2, 2)
+    """
+    given = {"episodes": episodes, "seed": seed} | options
+    collecting, describing = split_options(given, PlanOptions, DescribeOptions)
+    method, space, collecting = prepare(describing, collecting, progress)
+    if isinstance(policies, VisitedStates):
+        data = policies
+    else:
+        collector = Collector(env, policies, collecting, progress=progress)
+        data = collector.run()
+        if space is not None:
+            check_same_environment(space, collector.settings)
+    if space is None:
+        method.fit(data)
+    described = _described(method, data)
+    sure = method.intervals(described, level=level)
+    second = sure.second.copy()
+    np.fill_diagonal(second, _variance_of_resampling(described))
+    pilot = np.maximum.outer(*[np.diff(data.policy_starts)] * 2)
+    width = precision if method.traits.squared else 2 * sure.distance * precision + precision**2
+    needed = episodes_for_precision(sure.first, second, pilot, width, level)
+    decided = None
+    margin = MARGIN if margin is None and isinstance(method, Visitation) else margin
+    if margin is not None:
+        away, room = _squares(method, sure.distance, margin)
+        decided = episodes_to_decide(away, sure.first, second, pilot, room, level)
+    return Plan(
+        data.labels, int(pilot.max()), precision, level, sure.distance, needed, margin, decided
+    )
+
+
+def _variance_of_resampling(described: VisitedStates | Descriptions) -> NDArray[np.float64] | float:
+    """The variance of the distance of each policy to another sample of it: 2‖C + C‖²."""
+    if isinstance(described, VisitedStates):
+        if len(described) == 1:
+            raise UsageError(
+                "a plan for a single policy needs a characterization with influences, such as "
+                "visitation: give two policies, or another --method"
+            )
+        return 0.0  # others need more
+    influences, starts, effective = described.values(
+        "influences", "influences.starts", "effective_episodes"
+    )
+    return 8.0 * spread_of(influences, starts, effective).unbiased_norm ** 2
+
+
+@dataclass(frozen=True)
+class PolicyInput:
+    """One policy: what is still to be run or read, or what is known of it already."""
+
+    name: str  # as the user calls it
+    source: Any = None  # a policy to run, or the name of recorded states
+    data: VisitedStates | None = None
+    described: Descriptions | None = None  # in a space without states
+    info: PolicyInfo | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)  # how its states were collected
+
+    @property
+    def label(self) -> str:
+        """The label of the policy."""
+        return self.name if self.info is None else self.info.label
+
+    @property
+    def states(self) -> VisitedStates:
+        """The states that it visited, which must be known."""
+        if self.data is None:
+            raise UsageError(f"the states of {self.label} are not stored")
+        return self.data
+
+    def with_states(self, data: VisitedStates, settings: Mapping[str, Any]) -> PolicyInput:
+        """Add the states of the policy that is meant among those of ``data``."""
+        row = _choose(data.policies, "", self.name)
+        return replace(self, data=data.select([row]), info=data.policies[row], settings=settings)
+
+
+def judge(
+    method: Characterization,
+    a: PolicyInput,
+    b: PolicyInput,
+    margin: float,
+    level: float = LEVEL,
+    permutations: int = 999,
+    seed: int = 0,
+) -> EquivalenceTest:
+    """Return the verdict on two policies in the space of a fitted characterization."""
+    left, right = (
+        _described(method, item.states) if item.described is None else item.described
+        for item in (a, b)
+    )
+    sure = method.intervals(left, right, level=2 * level - 1)
+    distance, low, high, p_value, noise, first, second = (
+        float(getattr(sure, name)[0, 0])
+        for name in ("distance", "low", "high", "p_value", "noise", "first", "second")
+    )
+    # A debiased distance below 0 is luck, which must not make a wide interval pass.
+    high -= min(distance, 0.0)
+    test = "analytic"
+    # Where nothing varies there is nothing to permute, and any difference counts.
+    constant = noise <= _ROUNDING * distance
+    if a.data is not None and b.data is not None and not constant:
+        test = "permutation"
+        p_value = method.test(a.data, b.data, permutations=permutations, seed=seed).p_value
+    verdict = decide(high, p_value, margin, level)
+    episodes = int(np.sum(left.n_episodes)), int(np.sum(right.n_episodes))
+    needed = overlap = None
+    if verdict == "unclear":
+        away, room = _squares(method, distance, margin)
+        needed = episodes_for_verdict(away, first, second, p_value, max(episodes), room, level)
+    if isinstance(method, Visitation):
+        overlap = float(method.overlap(cast(Descriptions, left), cast(Descriptions, right))[0, 0])
+    return EquivalenceTest(
+        verdict=verdict,
+        labels=(a.label, b.label),
+        distance=distance,
+        low=low,
+        high=high,
+        p_value=p_value,
+        test=test,
+        margin=margin,
+        level=level,
+        episodes=episodes,
+        episodes_needed=needed,
+        method=method.name,
+        overlap=overlap,
+    )
+
+
+def _described(method: Characterization, data: VisitedStates) -> VisitedStates | Descriptions:
+    """Return what intervals are made of: descriptions with influences, or the states."""
+    return method.describe(data, influences=True) if method.traits.influences else data
+
+
+def _squares(method: Characterization, distance: Any, margin: float) -> tuple[Any, float]:
+    """Return distance and margin as squares, the units of variances."""
+    return (distance, margin) if method.traits.squared else (distance * abs(distance), margin**2)
+
+
+def _find_accepted(space: Space, where: str, label: str) -> PolicyInput:
+    """Find the accepted policy of a space, with its states if they are stored."""
+    described = space.descriptions
+    row = _choose(described.policies, label, where)
+    info = described.policies[row]
+    for place in (Path(where), Path(where).parent):
+        store = find_store(place)
+        if store is not None and store.n_episodes(info):
+            data = store[info.label]
+            return PolicyInput(info.label, data=data, info=info, settings=store.settings)
+    if not space.method.traits.influences or "influences" not in described.arrays:
+        raise UsageError(
+            f"{where} has neither the states of {info.label} nor the influences of its episodes: "
+            "keep the folder states/ of the comparison next to it"
+        )
+    chosen = described.select([row])
+    return PolicyInput(info.label, described=chosen, info=info, settings=space.collected)
+
+
+def _find_input(thing: Any, options: CollectOptions) -> PolicyInput:
+    """Find one policy by a file, a store, ``random``, an object or `VisitedStates`.
+
+    Of a folder or store of several policies it is the one that ``FOLDER:label`` names, or the last
+    step of a run.
+    """
+    if isinstance(thing, VisitedStates):
+        return PolicyInput("the data").with_states(thing, {})
+    label, name = "", str(thing)
+    if isinstance(thing, str | os.PathLike):
+        where, label = _split_label(os.fspath(thing))
+        if (store := find_store(where)) is not None:
+            info = store.policies[_choose(store.policies, label, where)]
+            return PolicyInput(name, data=store[info.label], info=info, settings=store.settings)
+        if is_recorded(name):
+            return PolicyInput(name, source=name)
+        thing = where
+    named = name_policies(
+        [thing], options.trust, options.without_normaliser, options.skip_unreadable
+    )
+    chosen = named[_choose([policy.info for policy in named], label, name)]
+    return PolicyInput(name, source=chosen, info=chosen.info)
+
+
+def _split_label(text: str) -> tuple[str, str]:
+    """Separate a folder from the label after it: ``runs:ppo/1000``."""
+    parts = os.path.expanduser(text).removeprefix("store:").split(":")
+    for count in range(len(parts), 0, -1):
+        if os.path.exists(where := ":".join(parts[:count])):
+            return where, ":".join(parts[count:])
+    return text, ""
+
+
+def _choose(policies: Sequence[PolicyInfo], label: str, where: str) -> int:
+    """Find the policy of a folder that is meant: by label, the only one, or the last step."""
+    if not policies:
+        raise UsageError(f"{where} holds no policies yet")
+    if label:
+        return find_policy(policies, label, where)
+    if len(policies) == 1:
+        return 0
+    labels = [info.label for info in policies]
+    steps = [info.step for info in policies if info.step is not None]
+    last = max(steps, default=0)
+    if len(steps) < len(policies) or steps.count(last) > 1 or len({p.group for p in policies}) > 1:
+        raise UsageError(
+            f"{where} has {len(policies)} policies, but one is expected: name it after a colon, "
+            f"as in {where}:{labels[0]} (there are {first_names(labels)})"
+        )
+    row = steps.index(last)
+    _warn(
+        f"{where} has {len(policies)} policies: using the last step, {labels[row]}; name another "
+        f"after a colon, as in {where}:{labels[0]}"
+    )
+    return row
+
+
+def _collect_inputs(
+    inputs: list[PolicyInput],
+    env: Any,
+    options: CollectOptions,
+    stored: Mapping[str, Any],
+    progress: bool,
+) -> list[PolicyInput]:
+    """Collect the states that are not known; ``stored`` is how others were collected.
+
+    Options that the user did not set are taken from there. No two inputs play the same episodes: a
+    policy that is given twice gets another seed the second time.
+    """
+    waiting = [item for item in inputs if item.source is not None]
+    reads = env is None and not stored.get("environment")
+    reads = reads and all(is_recorded(item.source) for item in waiting)
+    if waiting and not reads:
+        # What a store or space names is trusted as little as what a policy file names.
+        place = next((item.name for item in inputs if item.settings), "the space")
+        files = [item.info for item in inputs if item.info is not None]
+        infos = [PolicyInfo("", source=place, metadata=dict(stored))] if stored else files
+        acting = [item.source.policy for item in waiting if isinstance(item.source, NamedPolicy)]
+        environment = environment_of(env, infos, options, acting)
+        default = CollectOptions()
+        inherited = {
+            name: stored[name]
+            for name in _INHERITED
+            if name in stored and getattr(options, name) == getattr(default, name)
+        }
+        if inherited.get("backend") not in BACKENDS:
+            inherited.pop("backend", None)
+        options = replace(options, **inherited, env_kwargs=None, wrappers=(), imports=())
+    result = list(inputs)
+    for number, item in enumerate(inputs):
+        if item.source is None:
+            continue
+        collector: Collector | RecordedStates
+        if reads:
+            most = options.max_states_per_policy
+            collector = RecordedStates(find_recorded(item.source), max_states_per_policy=most)
+        else:
+            chosen = replace(options, seed=_free_seed(item, result, options.seed))
+            collector = Collector(environment, [item.source], chosen, progress=progress)
+        result[number] = item.with_states(collector.run(), collector.settings)
+    return result
+
+
+def _free_seed(item: PolicyInput, others: Sequence[PolicyInput], seed: int) -> int:
+    """Return a seed with which no other input has episodes of the same policy."""
+    if item.info is None:
+        return seed
+    taken = {
+        other.settings["seed"]
+        for other in others
+        if other.info is not None
+        and other.info.identity == item.info.identity
+        and "seed" in other.settings
+    }
+    free = seed
+    while free in taken:
+        free += 1
+    if free != seed:
+        _warn(
+            f"{item.info.label} is compared with itself: the second sample has other episodes "
+            f"(seed {free})"
+        )
+    return free
+
+
+def _warn_of_mismatch(a: PolicyInput, b: PolicyInput) -> None:
+    """Warn of inputs that were collected differently, or share some of their episodes."""
+    for key in _COMPARED:
+        if key in a.settings and key in b.settings and a.settings[key] != b.settings[key]:
+            _warn(
+                f"{a.name} was collected with {key} = {a.settings[key]!r}, {b.name} with "
+                f"{b.settings[key]!r}: differences may come from that"
+            )
+    if a.data is None or b.data is None:
+        return
+    copies = _copies(a.data, b.data)
+    if copies and not copies == a.data.n_episodes == b.data.n_episodes:  # which intervals report
+        _warn(
+            f"{copies} episodes are in both {a.name} and {b.name}, so they are not independent: "
+            "collect one of them with another --seed"
+        )
+
+
+def _copies(a: VisitedStates, b: VisitedStates) -> int:
+    """Count episodes that both have: those of one seed, or all if seeds are not known.
+
+    With few states, episodes of different seeds may be equal by chance.
+    """
+    left, right = list(a.episodes()), list(b.episodes())
+    if (a.seeds < 0).any() or (b.seeds < 0).any():
+        pairs = list(zip(left, right, strict=False))
+        return len(pairs) * all(np.array_equal(i, j) for i, j in pairs)
+    shared = zip(*np.intersect1d(a.seeds, b.seeds, return_indices=True)[1:], strict=True)
+    return sum(np.array_equal(left[i], right[j]) for i, j in shared)
+
+
+def _warn(text: str) -> None:
+    warnings.warn(text, PivecWarning, stacklevel=3)
