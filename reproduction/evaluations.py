@@ -34,13 +34,6 @@ METRICS = {
     "share_far_off": "share_far_off",
 }
 
-# Of numbers that do not say how methods were set: they were measured before recipes had AUTHORS.
-BEFORE = (
-    "These numbers were measured with the library's defaults, not yet as in the authors' scripts: "
-    "the background model has a fast start on a sample of the states, and the discriminator has "
-    "standardised states, at most 1 000 of a policy in a distance, and a diagonal of 0."
-)
-
 Method = tuple[str, Mapping[str, Any]]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,15 +22,6 @@ from reproduction.tables import Array, Rows, column, different, markdown, pearso
 from reproduction.training.runs import settings_for
 
 A2C = "a2c"
-EARLIER = "Trained with earlier settings, see the page"
-OLD = (
-    "Made before training was as in the paper's scripts: in CartPole both clips fell to zero over "
-    "training, elsewhere the value's clip stayed at 0.2, A2C had PyTorch's RMSprop, policies were "
-    "saved from the untrained one on, and the background model was fitted on at most 500 of them "
-    "with another start."
-)
-
-
 TABLES = {
     "distance": ("Distance travelled", 1),
     "correlation": ("Corr(R, d)", 2),
@@ -44,8 +35,6 @@ def table(summary: Rows, runs: int) -> str:
     kinds = ("mean", "std") if runs > 1 else ("mean",)
     environments, parts = different(summary, "environment"), []
     for name, (title, digits) in TABLES.items():
-        if f"{name}_mean" not in summary[0]:  # of earlier versions
-            continue
         theirs, lines = published()["clipping"].get(name), []
         for setting in different(summary, "setting"):
             cells = [_name(setting)]
@@ -71,11 +60,11 @@ def _shown(pair: Sequence[float], digits: int) -> str:
 
 
 def remarks_on(numbers: Mapping[str, Any], policies: int, states: int) -> list[str]:
-    """Say what a reader must know of the numbers; those of old results are told to be old."""
+    """Say what a reader must know of the numbers."""
     rows = numbers["runs"]
     chance = [row["by_chance"] / row["distance"] for row in rows if row["distance"] > 0]
     networks, changes = [], []
-    for entry in numbers.get("trained", []):
+    for entry in numbers["trained"]:
         place, counted = short(entry["environment"]), entry["different_networks"]
         networks.append(f"{place} {counted['ppo']} (A2C {counted['a2c']})")
         changes += [
@@ -83,7 +72,7 @@ def remarks_on(numbers: Mapping[str, Any], policies: int, states: int) -> list[s
             for algorithm, settings in entry["changed_settings"].items()
             for name, (ours, paper) in settings.items()
         ]
-    paragraphs = notes(
+    return notes(
         "clipping",
         share=100 * float(np.median(chance)),
         policies=policies,
@@ -91,7 +80,6 @@ def remarks_on(numbers: Mapping[str, Any], policies: int, states: int) -> list[s
         networks=", ".join(networks),
         changes=", ".join(changes) or "none",
     )
-    return paragraphs if "trained" in numbers else [OLD, *paragraphs[-2:]]
 
 
 MOST_COLUMNS = 7  # of panels side by side
@@ -547,8 +535,6 @@ def judge(numbers: Mapping[str, Any], counts: Counts) -> Account:
     rows = numbers["runs"]
     remarks = remarks_on(numbers, counts.policies, counts.background_states)
     judged = findings(rows, numbers["curves"])
-    if "trained" not in numbers:
-        judged = [replace(known, why=f"{known.why}; {EARLIER}".lstrip("; ")) for known in judged]
     return Account(rows, table(numbers["summary"], counts.runs), judged, remarks)
 
 

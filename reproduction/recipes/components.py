@@ -204,8 +204,6 @@ def judge(numbers: Mapping[str, Any], _counts: Counts) -> Account:
     """Say what the numbers show."""
     summary = numbers["averages"]
     remarks = [*notes("components"), *numbers["remarks"]]
-    if "methods" not in numbers:
-        remarks = [evaluations.BEFORE, *remarks]
     return Account(numbers["units"], tables(summary), findings(summary), remarks)
 
 

@@ -27,7 +27,6 @@ from pivec.parallel import Tell, ask, usable_cores
 from pivec.policies import NamedPolicy, load_policies
 from pivec.run_log import peak_mb
 from pivec.states import load
-from reproduction.evaluations import BEFORE
 from reproduction.figures import add_labels, add_legend, patch
 from reproduction.pipeline import Pipeline, spread_evenly
 from reproduction.planning import method_seconds
@@ -278,12 +277,8 @@ def make(pipeline: Pipeline, counts: Counts) -> Result:
 
 def judge(numbers: Mapping[str, Any], _counts: Counts) -> Account:
     """Say what the numbers show."""
-    rows = numbers["rows"]
-    known = numbers.get("cores")
-    cores = "the cores" if known is None else "one core" if known == 1 else f"{known} cores"
-    remarks = notes("cost", cores=cores)
-    if "methods" not in numbers:
-        remarks = [*remarks[:-1], BEFORE]
+    rows, cores = numbers["rows"], numbers["cores"]
+    remarks = notes("cost", cores="one core" if cores == 1 else f"{cores} cores")
     return Account(rows, table(rows), findings(rows), remarks)
 
 

@@ -150,13 +150,11 @@ def findings(runs: Rows) -> list[Finding]:
 
 
 def _judged(
-    of: str, claim: str, paper: str, ours: str, holds: bool | None, place: str, runs: Rows
+    of: str, claim: str, paper: str, ours: str, holds: bool, place: str, runs: Rows
 ) -> Finding:
     at, why = short(place) if place else "all runs", ""
     best = max(column(runs, "expert_return"))
-    if holds is None:
-        why = "these numbers were made before steps were kept"
-    elif not holds and best < SOLVED.get(place, -np.inf):  # experts are beginners
+    if not holds and best < SOLVED.get(place, -np.inf):  # experts are beginners
         steps = runs[0]["expert_steps"]
         why = f"the best expert has a return of {best:.0f} after {steps:,} steps"
     return Finding(of, f"{claim}: {at}", paper, ours, holds, place, why)
@@ -192,22 +190,16 @@ def _nearer(runs: Rows, place: str) -> Finding:
 
 def _slower(runs: Rows, place: str) -> Finding:
     """Judge steps from epoch to epoch, by a criterion that was set before they were measured."""
-    ours, holds = "–", None
-    if all(run.get("first_steps") is not None for run in runs):
-        smaller = [run["last_steps"] < run["first_steps"] for run in runs]
-        ranks = float(np.mean(column(runs, "correlation_of_steps")))
-        ours = (
-            f"smaller in {sum(smaller)} of {len(runs)} runs; rank correlation of step and return "
-            f"{ranks:.2f}"
-        )
-        holds = all(smaller) and ranks < 0
+    smaller = [run["last_steps"] < run["first_steps"] for run in runs]
+    ranks = float(np.mean(column(runs, "correlation_of_steps")))
     return _judged(
         "imitation-slower",
         "Steps from an epoch to the next are smaller in the last fifth of the epochs than in the "
         "first, in every run, and the smaller the higher the return",
         "no numbers",
-        ours,
-        holds,
+        f"smaller in {sum(smaller)} of {len(runs)} runs; rank correlation of step and return "
+        f"{ranks:.2f}",
+        all(smaller) and ranks < 0,
         place,
         runs,
     )
@@ -217,8 +209,6 @@ def all_notes(runs: Rows) -> list[str]:
     """What a reader must know to read the numbers."""
     chance = float(np.median([run["by_chance"] / run["last_distance"] for run in runs]))
     parts = notes("imitation", chance=100 * chance)
-    if "correlation_by_visitation" not in runs[0]:  # of an earlier version
-        parts = [part for part in parts if not part.startswith("Visitation")]
     for environment, solved in SOLVED.items():
         mine, name = where(runs, environment=environment), short(environment)
         if not mine:

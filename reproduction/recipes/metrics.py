@@ -194,11 +194,6 @@ def shown(value: float | None, digits: int) -> str:
 
 
 FAST = "supervector, fast start"  # the library's own fit of the background model
-_AUTHORS_WAY = (
-    "Supervectors and the discriminator",
-    "What differs in the fit",
-    "The library's own fit",
-)  # how these paragraphs begin
 _METRICS = (("correlation", "correlation ↑", 2), ("error_percent", "error % ↓", 0),
             ("variance", "variance ↓", 2))  # fmt: skip
 
@@ -213,7 +208,7 @@ def tables(numbers: Mapping[str, Any]) -> str:
         few = min(different(here, "trajectories"))
         parts.append(f"**{environment}: errors of pairs with {few} trajectories**, in percent")
         parts.append(_errors(where(here, trajectories=few)))
-    if fits := numbers.get("fits"):
+    if fits := numbers["fits"]:
         parts.append("**Supervectors by the paper's fit**: correlation of their distances with")
         heads = ["", "trajectories", "those by the library's fit, same draw"]
         lines = [
@@ -250,10 +245,10 @@ def _errors(here: Rows) -> str:
         [
             row["method"],
             shown(row["error_percent"], 0),
-            shown(row.get("median_error_percent"), 0),
-            percent(row.get("share_far_off")),
-            percent(row.get("share_apart")),
-            shown(row.get("error_apart_percent"), 0),
+            shown(row["median_error_percent"], 0),
+            percent(row["share_far_off"]),
+            percent(row["share_apart"]),
+            shown(row["error_apart_percent"], 0),
         ]
         for row in here
     ]
@@ -265,7 +260,7 @@ AGREEMENT = ("other_fit", "other_draw")
 
 def remarks(numbers: Mapping[str, Any]) -> list[str]:
     """Return the notes: what the metrics are, the error explained, and what differs."""
-    summary, fits = numbers["averages"], numbers.get("fits", [])
+    summary, fits = numbers["averages"], numbers["fits"]
     environments, sizes = different(summary, "environment"), different(summary, "trajectories")
     few = where(summary, trajectories=min(sizes))
     own, fast = (
@@ -284,8 +279,8 @@ def remarks(numbers: Mapping[str, Any]) -> list[str]:
         )
         for name in AGREEMENT
     }
-    # What was not computed used no card; earlier numbers do not know.
-    cards = [row.get("card") for row in numbers["units"] if row["correlation"] is not None]
+    # What was not computed used no card.
+    cards = [row["card"] for row in numbers["units"] if row["correlation"] is not None]
     text = notes(
         "metrics",
         few=min(sizes),
@@ -299,12 +294,10 @@ def remarks(numbers: Mapping[str, Any]) -> list[str]:
         fast_variance=of(fast, "variance", 2),
         correlation=of(own, "correlation", 2),
         fast_correlation=of(fast, "correlation", 2),
-        cards="–" if None in cards else sum(cards),
+        cards=sum(cards),
         units=len(cards),
         **agreement,
     )
-    if "methods" not in numbers:
-        text = [evaluations.BEFORE, *(part for part in text if not part.startswith(_AUTHORS_WAY))]
     return [*text, *numbers["remarks"]]
 
 

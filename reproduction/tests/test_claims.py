@@ -74,13 +74,17 @@ def test_a_claim_that_does_not_hold_has_its_reason():
 
 def in_folders(out, parts):
     """Write results of clipping, cut by environments, a folder for each part."""
-    content = json.loads((RESULTS / "small" / "clipping" / "numbers.json").read_text())
+    files = sorted((RESULTS / "paper").glob("clipping*/numbers.json"))
+    content, *others = (json.loads(file.read_text()) for file in files)
+    for other in others:
+        for key in ("trained", "runs", "summary", "curves"):
+            content[key] += other[key]
     for name, places in parts.items():
-        folder = out / "small" / name
+        folder = out / "paper" / name
         folder.mkdir(parents=True)
         rows = {
             key: [row for row in content[key] if row["environment"] in places]
-            for key in ("runs", "summary", "curves")
+            for key in ("trained", "runs", "summary", "curves")
         }
         counts = content["counts"] | {"environments": places}
         (folder / "numbers.json").write_text(json.dumps({**content, **rows, "counts": counts}))
@@ -96,7 +100,7 @@ def test_environments_of_several_folders_are_judged_together(tmp_path):
         tmp_path / "b", {"clipping": ["Acrobot-v1", *flat], "clipping-Box2D": rest}
     )
     cells = [cell.strip() for cell in joint.split("|")]
-    assert cells[6].startswith("small: [clipping](small/clipping/README.md), [clipping-Box2D](")
+    assert cells[6].startswith("paper: [clipping](paper/clipping/README.md), [clipping-Box2D](")
     assert [*cells[:6], *cells[7:]] == [
         cell.strip() for number, cell in enumerate(whole.split("|")) if number != 6
     ]

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
 
 from pivec.characterizations import Supervector, Visitation
+from pivec.parallel import using
 from pivec.policies import name_policies
-from pivec.states import VisitedStates
-from pivec.workflows.collect import collect
+from pivec.states import Store, VisitedStates
+from pivec.workflows import collect
 from reproduction import pipeline as stages
 from reproduction import supervectors as module
 from reproduction.pipeline import Collection, Pipeline, Training
@@ -92,6 +94,23 @@ def test_another_kind_of_description_has_the_same_background_model(space, tmp_pa
     slow = [[((a - b) ** 2).sum() for b in x] for a in x]
     np.testing.assert_allclose(slow, method.distances(data), atol=1e-6, rtol=1e-4)
     np.testing.assert_array_equal(ours.returns, theirs.returns)
+
+
+def test_policies_play_on_the_chosen_engine_and_backend(tmp_path):
+    def act(observations):
+        with (tmp_path / "log").open("a") as file:
+            file.write(f"{os.getpid()}\n")
+        return np.zeros(len(observations), int)
+
+    pipeline = Pipeline(tmp_path, "smoke", backend="gymnasium")
+    own = str(os.getpid())
+    for engine, here in (("serial", True), ("processes", False)):
+        with using(engine, 1):
+            store = tmp_path / engine
+            pipeline.play("CartPole-v1", {"left": act}, 1, 0, store=store)
+        assert Store(store).settings["backend"] == "gymnasium"
+        assert (own in (tmp_path / "log").read_text().splitlines()) == here
+        (tmp_path / "log").unlink()
 
 
 def test_points_are_those_of_a_model_fitted_and_applied_at_once(space, tmp_path):

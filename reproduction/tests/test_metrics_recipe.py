@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from pivec.statistics import Evaluation, Row
-from reproduction.evaluations import BEFORE
 from reproduction.published import toml
 from reproduction.recipes import PICTURE
 from reproduction.recipes.metrics import (
@@ -35,6 +34,8 @@ def averages(environment="Walk-v0", sizes=(100, 10), **variances):
             "error_percent_std": None,
             "variance": variance * (100 / size),
             "variance_std": 0.1,
+            **dict.fromkeys(("median_error_percent", "error_apart_percent")),
+            **dict.fromkeys(("share_apart", "share_far_off")),
         }
         for method, variance in variances.items()
         for size in sizes
@@ -147,19 +148,6 @@ def test_other_methods_alone_give_no_findings():
     assert findings({"averages": averages(mmd=0.1)}) == []
 
 
-def test_numbers_of_before_are_told_with_dashes():
-    numbers = {"averages": averages(**STEADY), "remarks": ["so"],
-               "units": [{"method": "gaussian", "correlation": 0.5}]}  # fmt: skip
-    text = tables(numbers)
-    assert "| gaussian | 50 | – | – | – | – |" in text
-    assert "fast start" not in text
-    first, *others = remarks(numbers)
-    assert first == BEFORE
-    assert not any("by the library's defaults" in part for part in others)
-    assert "a card had a part: – of 1." in others[-2]
-    assert others[-1] == "so"
-
-
 def test_what_is_said_of_the_error_comes_from_the_numbers():
     summary = averages(**STEADY)
     changed(summary, "supervector", 10, median_error_percent=60.4, error_apart_percent=30.0,
@@ -186,7 +174,9 @@ def test_the_fits_are_compared_draw_by_draw(tmp_path, rng):
     for i, method in enumerate(("supervector", FAST)):
         for repetition in (1, 2):
             files.append(tmp_path / f"{i}{repetition}.npz")
-            np.savez(files[-1], distances=matrices[i, repetition - 1], seconds=1.0, peak_mb=1.0)
+            np.savez(
+                files[-1], distances=matrices[i, repetition - 1], seconds=1.0, peak_mb=1.0, card=0
+            )
             rows.append(Row("Walk-v0", method, "Walk-v0 0", 5, repetition))
     first, second = agreement(Evaluation(tuple(rows), files=tuple(files)))
     upper = np.triu_indices(4, 1)
@@ -200,7 +190,7 @@ def test_the_fits_are_compared_draw_by_draw(tmp_path, rng):
 
 
 def test_the_table_shows_the_ends():
-    text = tables({"averages": averages(sizes=(100, 50, 10), **STEADY)})
+    text = tables({"averages": averages(sizes=(100, 50, 10), **STEADY), "fits": []})
     assert "| | correlation ↑, 100 | correlation ↑, 10 | error % ↓, 100 |" in text
     assert "| gaussian | 0.50 ± 0.02 | 0.50 ± 0.02 | 5 | 50 | 0.05 ± 0.10 | 0.50 ± 0.10 |" in text
     assert ", 50 |" not in text
