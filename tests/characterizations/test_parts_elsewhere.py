@@ -12,8 +12,7 @@ import pivec
 from elsewhere import Elsewhere
 from pivec.characterizations import characterization, measure, sampling
 from pivec.errors import BadData
-from pivec.mixtures import ArraySource, Mixture, fit_mixture, policy_statistics
-from pivec.mixtures.passes import Passes
+from pivec.mixtures import ArraySource, Mixture, Passes, fit_mixture, policy_statistics
 from pivec.parallel import using
 from pivec.states import VisitedStates
 from pivec.states import derived as parts

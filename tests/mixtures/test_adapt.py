@@ -10,7 +10,7 @@ import pytest
 from mixture_reference import ENGINES, clusters, random_mixture, spiky, statistics
 
 from pivec.errors import BadData, UsageError
-from pivec.mixtures import map_offsets, policy_statistics
+from pivec.mixtures import map_offsets, policy_relevance, policy_statistics
 from pivec.parallel import threads
 
 engines = pytest.mark.parametrize("engine", ENGINES)
@@ -118,7 +118,7 @@ def test_components_that_were_never_visited_have_no_offset():
     offsets = map_offsets(np.zeros((1, 3)), np.zeros((1, 3, 2)), mixture)
     np.testing.assert_array_equal(offsets, 0)
     with pytest.raises(UsageError, match="relevance"):
-        map_offsets(np.zeros((1, 3)), np.zeros((1, 3, 2)), mixture, relevance=0)
+        policy_relevance(np.zeros((1, 3)), relevance=0)
 
 
 def test_nearly_equal_policies_keep_the_digits_of_their_difference():

@@ -94,8 +94,6 @@ def test_weights_stay_positive_and_sum_to_one():
 def test_mistakes_are_named(mixture, states):
     with pytest.raises(BadData, match=r"2 .*3"):
         policy_statistics(np.zeros((4, 3)), [0, 4], mixture, squares=True)
-    with pytest.raises(UsageError, match="must be positive, but is 0"):
-        map_weights(np.ones((1, 3)), mixture, 0)
     plain = policy_statistics(states, [0, len(states)], mixture)
     with pytest.raises(UsageError, match="squares=True"):
         map_variances(plain, np.zeros((1, 3, 2)), mixture)

@@ -7,7 +7,7 @@ import pytest
 from mixture_reference import clusters, random_mixture, responsibilities, spiky
 
 from pivec.mixtures import EMRun, Mixture, accumulate, maximise
-from pivec.mixtures.fit import Reseeder, run_em
+from pivec.mixtures.fit import reseed, run_em
 
 
 def passes_over(states, device="numpy"):
@@ -82,13 +82,12 @@ def test_a_dead_component_is_placed_where_states_are_explained_worst():
     mixture = Mixture(
         [1.0, 0.0], [[0.0, 0.0], [-500.0, 0.0]], np.ones((2, 2)), np.zeros(2), np.ones(2)
     )
-    reseed = Reseeder(states, rng)
-    placed, n = reseed(mixture, np.array([1000.0, 0.0]))
+    placed, n = reseed(mixture, np.array([1000.0, 0.0]), states, rng)
     assert n == 1
     assert np.abs(placed.means[1] - 30).max() < 6
     run = run_em(
         EMRun(mixture), passes_over(states), tol=1e-6, max_iter=50, variance_floor=1e-6,
-        reseed=reseed,
+        reseeding=(states, rng),
     )  # fmt: skip
     assert run.reseeded == 1
     assert run.mixture.weights[1] == pytest.approx(0.01, rel=0.01)
@@ -98,6 +97,6 @@ def test_a_dead_component_is_placed_where_states_are_explained_worst():
 def test_living_components_stay_as_they_are():
     states = clusters(500, 2)
     mixture = random_mixture(states, 3)
-    same, n = Reseeder(states, np.random.default_rng(0))(mixture, np.full(3, 100.0))
+    same, n = reseed(mixture, np.full(3, 100.0), states, np.random.default_rng(0))
     assert same is mixture
     assert n == 0

@@ -52,12 +52,12 @@ def test_arrays_are_read_only_float64_copies():
     [
         ({"weights": np.array([0.5, 0.6])}, "sum to 1"),
         ({"weights": np.array([-0.5, 1.5])}, "negative"),
-        ({"weights": np.ones(3) / 3}, r"weights .* must have shape \(2,\)"),
+        ({"weights": np.ones(3) / 3}, r"weights .*\(2,\).*\(3,\)"),
         ({"variances": np.zeros((2, 3))}, "variances .* positive"),
         ({"scale": np.array([1.0, 0.0, 1.0])}, "scale .* positive"),
         ({"means": np.full((2, 3), np.nan)}, "means .* finite"),
         ({"means": np.zeros(3)}, r"shape \(K, D\)"),
-        ({"center": np.zeros(4)}, r"center .* must have shape \(3,\)"),
+        ({"center": np.zeros(4)}, r"center .*\(3,\).*\(4,\)"),
     ],
 )
 def test_a_mixture_that_cannot_be_is_refused(changes, message):

@@ -9,9 +9,8 @@ import pytest
 from mixture_reference import ENGINES, clusters
 
 from pivec.errors import BadData
-from pivec.mixtures import ArraySource
+from pivec.mixtures import ArraySource, Passes
 from pivec.mixtures.fit import overview
-from pivec.mixtures.passes import Passes
 
 
 def look(states, engine="numpy", subsample=500, seed=0):

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pivec.mixtures import ArraySource, Mixture
+from pivec.mixtures import ArraySource, Mixture, Passes
 from pivec.mixtures.fit import Overview, first_mixture, lloyd, plus_plus
-from pivec.mixtures.passes import Passes
 
 
 def groups(n_each=200, seed=0):

@@ -11,8 +11,7 @@ import pytest
 import pivec
 from pivec.characterizations import characterization, measure, sampling
 from pivec.errors import BadData
-from pivec.mixtures import ArraySource, Mixture, fit_mixture
-from pivec.mixtures.passes import Passes
+from pivec.mixtures import ArraySource, Mixture, Passes, fit_mixture
 from pivec.parallel import using
 from pivec.states import VisitedStates
 

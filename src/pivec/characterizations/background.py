@@ -195,7 +195,7 @@ class Supervector(BackgroundModel):
     adapt : str
         What is adapted: "m", the means as in the paper; "mw", the weights too, which measure how
         often a region is visited; "mwv", the variances too (Reynolds 2000, equations 11-13).
-    n_components and others
+    others
         See `BackgroundModel`, also for the attributes.
 
     Examples

@@ -92,12 +92,22 @@ class Descriptions:
         index = np.asarray(rows, dtype=np.intp)
         if np.array_equal(index, np.arange(len(self))):
             return self  # no copy
+        arrays: dict[str, NDArray[Any]] = {}
+        for name, values in self.arrays.items():
+            if name + _STARTS in self.arrays:
+                starts = self.arrays[name + _STARTS]
+                ends = zip(starts[:-1][index], starts[1:][index], strict=True)
+                # The empty array determines type and width if no policy is selected.
+                packed = pack(name, [values[:0], *(values[i:j] for i, j in ends)])
+                arrays |= packed | {name + _STARTS: packed[name + _STARTS][1:]}
+            elif not self._is_starts(name):
+                arrays[name] = values[index]
         return Descriptions(
             self.method,
             tuple(self.policies[i] for i in index),
             None if self.vectors is None else self.vectors[index],
             None if self.points is None else self.points[index],
-            take_rows(self.arrays, index),
+            arrays,
             *(getattr(self, name)[index] for name in SUMMARY),
         )
 
@@ -107,17 +117,25 @@ class Descriptions:
         return replace(self, arrays=kept)
 
     def __add__(self, other: Descriptions) -> Descriptions:
-        """Concatenate descriptions in the same space."""
+        """Concatenate descriptions in the same space; what only one has is left out."""
         if self.method != other.method:
             raise UsageError(f"cannot join descriptions by {self.method} and by {other.method}")
+        arrays = {
+            name: _join(a, a[-1] + b[1:] if self._is_starts(name) else b)
+            for name, a in self.arrays.items()
+            if (b := other.arrays.get(name)) is not None
+        }
         return Descriptions(
             self.method,
             self.policies + other.policies,
             _join(self.vectors, other.vectors),
             _join(self.points, other.points),
-            join_rows(self.arrays, other.arrays),
-            *(np.concatenate([getattr(self, name), getattr(other, name)]) for name in SUMMARY),
+            arrays,
+            *(_join(getattr(self, name), getattr(other, name)) for name in SUMMARY),
         )
+
+    def _is_starts(self, name: str) -> bool:
+        return name.endswith(_STARTS) and name.removesuffix(_STARTS) in self.arrays
 
 
 def summarise(data: VisitedStates) -> list[NDArray[Any]]:
@@ -136,45 +154,5 @@ def pack(name: str, rows: Sequence[NDArray[Any]]) -> dict[str, NDArray[Any]]:
     return {name: np.concatenate(rows), name + _STARTS: starts}
 
 
-def part_of(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
-    """Select the arrays whose names have a prefix, which is removed."""
-    return {name[len(prefix) :]: a for name, a in arrays.items() if name.startswith(prefix)}
-
-
-def take_rows(
-    arrays: Mapping[str, NDArray[Any]], index: NDArray[np.intp]
-) -> dict[str, NDArray[Any]]:
-    """Select policies by number, in plain and in packed entries."""
-    result: dict[str, NDArray[Any]] = {}
-    for name, values in arrays.items():
-        if name + _STARTS in arrays:
-            starts = arrays[name + _STARTS]
-            ends = zip(starts[:-1][index].tolist(), starts[1:][index].tolist(), strict=True)
-            rows = [values[first:last] for first, last in ends]
-            # The empty array determines type and width if no policy is selected.
-            packed = pack(name, [values[:0], *rows])
-            result |= packed | {name + _STARTS: packed[name + _STARTS][1:]}
-        elif not _is_starts(arrays, name):
-            result[name] = values[index]
-    return result
-
-
-def join_rows(
-    a: Mapping[str, NDArray[Any]], b: Mapping[str, NDArray[Any]]
-) -> dict[str, NDArray[Any]]:
-    """Concatenate the policies of ``a`` and ``b``; entries that only one has are left out."""
-    result: dict[str, NDArray[Any]] = {}
-    for name, values in a.items():
-        if name not in b:
-            continue
-        behind = values[-1] + b[name][1:] if _is_starts(a, name) else b[name]
-        result[name] = np.concatenate([values, behind])
-    return result
-
-
-def _is_starts(arrays: Mapping[str, NDArray[Any]], name: str) -> bool:
-    return name.endswith(_STARTS) and name.removesuffix(_STARTS) in arrays
-
-
-def _join(a: NDArray[Any] | None, b: NDArray[Any] | None) -> NDArray[Any] | None:
+def _join(a: Any, b: Any) -> Any:
     return None if a is None or b is None else np.concatenate([a, b])

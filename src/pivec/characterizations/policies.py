@@ -41,14 +41,6 @@ class Actions(Characterization):
     random_state : int
         Seed of the draw.
 
-    Attributes
-    ----------
-    probes_ : (n_probes, n_features) array
-    kind_ : str
-        "discrete" or "gaussian".
-    n_actions_ : int
-        Number of discrete actions, or of values of an action.
-
     Examples
     --------
     >>> from pivec.workflows import collect
@@ -163,11 +155,6 @@ class Parameters(Characterization):
     """Weights, biases and (of Gaussian actions) log-deviations; the distance is Euclidean.
 
     All policies must be networks of one shape. The states are not used.
-
-    Attributes
-    ----------
-    shape_ : str
-        Widths of the layers, activation and head that all policies share.
 
     Examples
     --------

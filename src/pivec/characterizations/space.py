@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pivec.characterizations.base import Characterization, characterization
-from pivec.characterizations.descriptions import SUMMARY, Descriptions, part_of
+from pivec.characterizations.descriptions import SUMMARY, Descriptions
 from pivec.errors import BadStore, UsageError
 from pivec.files import Budget, atomic_write, make_folder, open_regular
 from pivec.policies import PolicyInfo, natural_key, unpack_npz
@@ -66,11 +66,9 @@ class Space:
         arrays = {f"learned.{k}": v for k, v in self.method.fitted_arrays().items()}
         arrays |= {f"described.{k}": v for k, v in described.arrays.items()}
         arrays |= {f"summary.{name}": getattr(described, name) for name in SUMMARY}
-        for name in ("vectors", "points"):
-            if getattr(described, name) is not None:
-                arrays[name] = getattr(described, name)
-        if self.positions is not None:
-            arrays["positions"] = self.positions
+        whole = {"vectors": described.vectors, "points": described.points}
+        whole["positions"] = self.positions
+        arrays |= {name: array for name, array in whole.items() if array is not None}
         index = {
             "format": FORMAT,
             "method": self.method.name,
@@ -123,16 +121,19 @@ class Space:
 
     @classmethod
     def _build(cls, index: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Space:
+        def part(prefix: str) -> dict[str, NDArray[Any]]:
+            names = (name for name in arrays if name.startswith(prefix))
+            return {name.removeprefix(prefix): arrays[name] for name in names}
+
         method = characterization(index["method"], **index["parameters"])
-        method.restore(tuple(index["feature_names"]), part_of(arrays, "learned."))
-        summary = part_of(arrays, "summary.")
+        method.restore(tuple(index["feature_names"]), part("learned."))
         described = Descriptions(
             method.name,
             tuple(PolicyInfo(**info) for info in index["policies"]),
             arrays.get("vectors"),
             arrays.get("points"),
-            part_of(arrays, "described."),
-            *(summary[name] for name in SUMMARY),
+            part("described."),
+            *(arrays[f"summary.{name}"] for name in SUMMARY),
         )
         return cls(
             method,

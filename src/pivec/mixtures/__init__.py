@@ -18,13 +18,14 @@ from pivec.mixtures.fit import (
     policy_relevance,
 )
 from pivec.mixtures.model import FAR, ArraySource, Mixture, StateSource, Statistics
-from pivec.mixtures.passes import PolicyStatistics, accumulate, kernel, policy_statistics
+from pivec.mixtures.passes import Passes, PolicyStatistics, accumulate, kernel, policy_statistics
 
 __all__ = [
     "FAR",
     "ArraySource",
     "EMRun",
     "Mixture",
+    "Passes",
     "PolicyStatistics",
     "StateSource",
     "Statistics",

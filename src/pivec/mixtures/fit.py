@@ -10,21 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pivec.arguments import Count, Positive, checked
 from pivec.errors import BadData, UsageError
-from pivec.mixtures.model import (
-    ArraySource,
-    Floats,
-    Mixture,
-    StateSource,
-    Statistics,
-    as_source,
-)
+from pivec.mixtures.model import ArraySource, Floats, Mixture, StateSource, Statistics, as_source
 from pivec.mixtures.passes import Kernel, Passes, PolicyStatistics
 from pivec.parallel import single_threaded_blas
 from pivec.states import Moments
@@ -55,30 +48,24 @@ def maximise(statistics: Statistics, mixture: Mixture, variance_floor: float) ->
     )
 
 
-@dataclass(frozen=True, eq=False)
-class Reseeder:
-    """Moves dead components to raw states, (m, D), from the percent with the lowest density."""
-
-    states: Floats
-    rng: np.random.Generator
-
-    def __call__(self, mixture: Mixture, counts: NDArray[np.float64]) -> tuple[Mixture, int]:
-        """Return the mixture with its dead components reseeded, and how many there were."""
-        dead = np.flatnonzero(counts < _DEAD)
-        if not len(dead) or len(dead) == mixture.n_components:
-            return mixture, 0
-        density = mixture.log_density(self.states)
-        worst = np.argsort(density, kind="stable")[: max(len(dead), len(density) // 100)]
-        chosen = self.rng.choice(worst, size=len(dead), replace=len(worst) < len(dead))
-        weights, means = mixture.weights.copy(), mixture.means.copy()
-        variances = mixture.variances.copy()
-        means[dead] = mixture.standardise(self.states[chosen])
-        variances[dead] = mixture.weights @ mixture.variances
-        # Light at first: the likelihood falls by at most the weight taken from the rest.
-        weights[dead] = 0.1 / mixture.n_components
-        weights /= weights.sum()
-        reseeded = replace(mixture, weights=weights, means=means, variances=variances)
-        return reseeded, len(dead)
+def reseed(
+    mixture: Mixture, counts: Array, states: Floats, rng: np.random.Generator
+) -> tuple[Mixture, int]:
+    """Move dead components to raw states from the percent with the lowest density; count them."""
+    dead = np.flatnonzero(counts < _DEAD)
+    if not len(dead) or len(dead) == mixture.n_components:
+        return mixture, 0
+    density = mixture.log_density(states)
+    worst = np.argsort(density, kind="stable")[: max(len(dead), len(density) // 100)]
+    chosen = rng.choice(worst, size=len(dead), replace=len(worst) < len(dead))
+    weights, means = mixture.weights.copy(), mixture.means.copy()
+    variances = mixture.variances.copy()
+    means[dead] = mixture.standardise(states[chosen])
+    variances[dead] = mixture.weights @ mixture.variances
+    # Light at first: the likelihood falls by at most the weight taken from the rest.
+    weights[dead] = 0.1 / mixture.n_components
+    weights /= weights.sum()
+    return replace(mixture, weights=weights, means=means, variances=variances), len(dead)
 
 
 @dataclass
@@ -105,20 +92,21 @@ def run_em(
     tol: float,
     max_iter: int,
     variance_floor: float,
-    reseed: Reseeder | None = None,
+    reseeding: tuple[Floats, np.random.Generator] | None = None,
     on_pass: Callable[[EMRun], None] | None = None,
 ) -> EMRun:
     """Iterate to scikit-learn's rule: stop when the mean log-likelihood changes by under ``tol``.
 
     ``run`` is changed in place, one pass at a time, so that an interruption leaves it usable.
+    ``reseeding`` has the last two arguments of `reseed`.
     """
     previous = run.history[-1] if run.history else -np.inf
     while run.n_iter < max_iter and not run.converged:
         statistics = passes(run.mixture)
         value = statistics.mean_log_likelihood
         mixture, placed = maximise(statistics, run.mixture, variance_floor), 0
-        if reseed is not None:
-            mixture, placed = reseed(mixture, statistics.counts)
+        if reseeding is not None:
+            mixture, placed = reseed(mixture, statistics.counts, *reseeding)
         run.mixture = mixture
         run.history.append(value)
         run.reseeded += placed
@@ -184,8 +172,7 @@ def lloyd(
     return clusters
 
 
-@dataclass(frozen=True, eq=False)
-class Overview:
+class Overview(NamedTuple):
     """Pooled mean and deviation of all states, and a subsample of them."""
 
     center: Array  # mean and standard deviation in float64; a constant feature has scale 1
@@ -307,7 +294,7 @@ def fit_mixture(
         first_mixture, look=look, n_components=n_components, rng=rng,
         lloyd_steps=_LLOYD[init], variance_floor=variance_floor,
     )  # fmt: skip
-    improve = partial(run_em, variance_floor=variance_floor, reseed=Reseeder(look.subsample, rng))
+    improve = partial(run_em, variance_floor=variance_floor, reseeding=(look.subsample, rng))
     with Progress("fitting", total=max_iter, unit="passes", show=progress) as bar:
         improve_all = partial(
             improve, passes=passes, tol=tol, max_iter=max_iter,
@@ -315,32 +302,21 @@ def fit_mixture(
         )  # fmt: skip
         if not warm_start:
             return _best([improve_all(EMRun(start(passes))) for _ in range(n_init or 1)])
-        few = Passes(ArraySource(look.subsample), device)
-        return improve_all(_warm_start(few, start, improve, n_init or 4, bar))
+        # EM on the subsample: briefly from each start, to a tight tolerance from the best.
+        few, runs, n = Passes(ArraySource(look.subsample), device), [], n_init or 4
+        for i in range(n):
+            bar.note(f"start {i + 1} of {n}")
+            runs.append(EMRun(start(few)))
+            if n > 1:
+                improve(runs[-1], few, tol=_WARM_TOL, max_iter=_TRIAL)
+        bar.note("the best start, on the subsample")
+        best = improve(_best(runs), few, tol=_WARM_TOL, max_iter=_WARM_PASSES)
+        return improve_all(EMRun(best.mixture, reseeded=best.reseeded))
 
 
 def _best(runs: list[EMRun]) -> EMRun:
     """The run with the best likelihood."""
     return max(runs, key=lambda run: run.history[-1] if run.history else -np.inf)
-
-
-def _warm_start(
-    passes: Passes,
-    start: Callable[..., Mixture],
-    improve: Callable[..., EMRun],
-    n: int,
-    bar: Progress,
-) -> EMRun:
-    """Run EM on a subsample: briefly from each of n starts, to a tight tolerance from the best."""
-    runs = []
-    for i in range(n):
-        bar.note(f"start {i + 1} of {n}")
-        runs.append(EMRun(start(passes)))
-        if n > 1:
-            improve(runs[-1], passes, tol=_WARM_TOL, max_iter=_TRIAL)
-    bar.note("the best start, on the subsample")
-    best = improve(_best(runs), passes, tol=_WARM_TOL, max_iter=_WARM_PASSES)
-    return EMRun(best.mixture, reseeded=best.reseeded)
 
 
 @checked
@@ -358,14 +334,6 @@ def policy_relevance(
     return np.where(total > 0, relevance * total / common_total, relevance)
 
 
-def _factor(relevance: Relevance) -> Array:
-    """The relevance factor as an array, checked."""
-    result = np.asarray(relevance, dtype=np.float64)
-    if not (result > 0).all():
-        raise UsageError(f"the relevance factor must be positive, but is {relevance}")
-    return result
-
-
 def map_offsets(
     counts: NDArray[Any], sums: NDArray[Any], mixture: Mixture, relevance: Relevance = 16.0
 ) -> Array:
@@ -374,7 +342,7 @@ def map_offsets(
     Reynolds 2000, eq. 12 and 14 with α = n / (n + ρ): the offset α σ f/n is σ f / (n + ρ).
     Differences between policies are then differences of small numbers, and keep their digits.
     """
-    weight = np.asarray(counts + _factor(relevance))[..., None]
+    weight = np.asarray(counts + relevance)[..., None]
     return np.asarray(np.sqrt(mixture.variances) * sums / weight, dtype=np.float64)
 
 
@@ -387,7 +355,7 @@ def map_weights(counts: NDArray[Any], mixture: Mixture, relevance: Relevance = 1
     n = np.asarray(counts, dtype=np.float64)
     total = n.sum(axis=1, keepdims=True)
     observed = np.divide(n, total, out=np.zeros_like(n), where=total > 0)
-    alpha = n / (n + _factor(relevance))
+    alpha = n / (n + relevance)
     weights = alpha * observed + (1 - alpha) * mixture.weights
     # A component of weight zero has no data either: the smallest number keeps its log finite.
     weights = np.maximum(weights, np.finfo(np.float64).tiny)
@@ -409,6 +377,6 @@ def map_variances(
     """
     if statistics.squares is None:
         raise UsageError("variances need statistics with squares=True")
-    rho = _factor(relevance)[..., None]
+    rho = np.asarray(relevance, dtype=np.float64)[..., None]
     spread = mixture.variances * (statistics.squares + rho) / (statistics.counts[..., None] + rho)
     return np.maximum(spread - offsets**2, floor)

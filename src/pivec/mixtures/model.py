@@ -6,7 +6,7 @@ import mmap
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, NoReturn, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -44,31 +44,29 @@ class Mixture:
     scale: NDArray[np.float64]  # (D,), positive
 
     def __post_init__(self) -> None:
-        for name in ("weights", "means", "variances", "center", "scale"):
+        shape = np.shape(self.means)
+        if len(shape) != 2 or 0 in shape:
+            raise BadData(f"means of a mixture must have shape (K, D), but have {shape}")
+        shapes: dict[str, tuple[int, ...]] = dict.fromkeys(("means", "variances"), shape)
+        shapes |= {"weights": shape[:1], "center": shape[1:], "scale": shape[1:]}
+        for name, expected in shapes.items():
             value = np.array(getattr(self, name), dtype=np.float64, order="C")
-            if not np.isfinite(value).all():
-                raise BadData(f"{name} of a mixture must be finite")
+            if value.shape != expected or not np.isfinite(value).all():
+                raise BadData(
+                    f"{name} of a mixture must have shape {expected} and be finite, but have "
+                    f"shape {value.shape} and {np.isfinite(value).sum()} finite values"
+                )
+            if name in ("variances", "scale") and (value <= 0).any():
+                raise BadData(
+                    f"{name} of a mixture must be positive, but the smallest is {value.min():g}"
+                )
             value.flags.writeable = False
             object.__setattr__(self, name, value)
-        if self.means.ndim != 2 or 0 in self.means.shape:
-            raise BadData(f"means of a mixture must have shape (K, D), but have {self.means.shape}")
-        K, D = self.means.shape
-        shapes = {"weights": (K,), "variances": (K, D), "center": (D,), "scale": (D,)}
-        for name, shape in shapes.items():
-            if getattr(self, name).shape != shape:
-                found = getattr(self, name).shape
-                raise BadData(f"{name} of a mixture must have shape {shape}, but have {found}")
         if (self.weights < 0).any() or abs(self.weights.sum() - 1) > 1e-6:
             raise BadData(
                 f"weights of a mixture must not be negative and must sum to 1, but the smallest is "
                 f"{self.weights.min():g} and the sum {self.weights.sum():g}"
             )
-        for name in ("variances", "scale"):
-            if (getattr(self, name) <= 0).any():
-                least = getattr(self, name).min()
-                raise BadData(
-                    f"{name} of a mixture must be positive, but the smallest is {least:g}"
-                )
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Rebuilt when unpickled: read-only arrays use the same compiled code.
@@ -114,15 +112,11 @@ class Statistics:
     - ``sums``    f_k = Σ r_k(x) z, shape (K, D)
     - ``squares`` s_k = Σ r_k(x) z², shape (K, D)
 
-    The M-step is μ + σ f/n for the means and σ² (s/n − (f/n)²) for the variances; the MAP offset
-    of a mean with relevance factor ρ is α σ f/n with α = n / (n + ρ). Centred sums keep their
-    digits where Σ r x² − n μ² would lose them to cancellation.
-
-    Statistics of disjoint sets of states about the same mixture are added with ``+``.
+    Centred sums keep their digits where Σ r x² − n μ² would lose them to cancellation. Statistics
+    of disjoint sets of states about the same mixture are added with ``+``.
 
     Examples
     --------
-    >>> import numpy as np
     >>> half = Statistics(np.ones(2), np.zeros((2, 3)), np.ones((2, 3)), -4.0, 2)
     >>> (half + half).n_states, (half + half).log_likelihood
     (4, -8.0)
@@ -142,13 +136,8 @@ class Statistics:
                 f"expected statistics of equal shape, but got {self.sums.shape} and "
                 f"{other.sums.shape}"
             )
-        return Statistics(
-            self.counts + other.counts,
-            self.sums + other.sums,
-            self.squares + other.squares,
-            self.log_likelihood + other.log_likelihood,
-            self.n_states + other.n_states,
-        )
+        mine, others = vars(self).values(), vars(other).values()
+        return Statistics(*(a + b for a, b in zip(mine, others, strict=True)))
 
     @staticmethod
     def zero(n_components: int, n_features: int) -> Statistics:
@@ -247,16 +236,11 @@ def check_shape(states: NDArray[Any], n_features: int) -> None:
 def check_finite(block: NDArray[Any], first_row: int = 0) -> None:
     """Check that all values are finite; ``first_row`` is the number of the block's first row."""
     if not np.isfinite(block).all():
-        refuse_not_finite(block, first_row)
-
-
-def refuse_not_finite(block: NDArray[Any], first_row: int) -> NoReturn:
-    """Raise the error that names the first value that is not finite."""
-    row, column = (int(i) for i in np.argwhere(~np.isfinite(block))[0])
-    raise BadData(
-        f"states must be finite, but row {first_row + row}, column {column} "
-        f"is {block[row, column]}; remove or repair that state"
-    )
+        row, column = (int(i) for i in np.argwhere(~np.isfinite(block))[0])
+        raise BadData(
+            f"states must be finite, but row {first_row + row}, column {column} "
+            f"is {block[row, column]}; remove or repair that state"
+        )
 
 
 def release_pages(block: NDArray[Any]) -> None:
@@ -264,12 +248,8 @@ def release_pages(block: NDArray[Any]) -> None:
     owner: Any = block
     while isinstance(owner, np.ndarray) and not isinstance(owner, np.memmap):
         owner = owner.base
-    if not isinstance(owner, np.memmap) or owner.mode != "r" or not block.flags.c_contiguous:
-        return
     pages = getattr(owner, "_mmap", None)
-    if not isinstance(pages, mmap.mmap) or not hasattr(pages, "madvise"):
-        return
-    offset = block.ctypes.data - np.frombuffer(pages, dtype=np.uint8).ctypes.data
-    start = offset // mmap.PAGESIZE * mmap.PAGESIZE
-    if block.nbytes:
+    if isinstance(pages, mmap.mmap) and owner.mode == "r" and block.flags.c_contiguous:
+        offset = block.ctypes.data - np.frombuffer(pages, dtype=np.uint8).ctypes.data
+        start = offset // mmap.PAGESIZE * mmap.PAGESIZE
         pages.madvise(mmap.MADV_DONTNEED, start, offset - start + block.nbytes)

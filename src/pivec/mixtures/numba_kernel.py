@@ -24,7 +24,7 @@ import numpy as np
 from numba import njit, types
 from numpy.typing import NDArray
 
-from pivec.mixtures.model import FAR, Mixture, SegmentSums, Starts, Statistics, refuse_not_finite
+from pivec.mixtures.model import FAR, Mixture, SegmentSums, Starts, Statistics, check_finite
 from pivec.mixtures.numba_vector import F32, F64, SMALLEST, vector_code
 from pivec.mixtures.numpy_kernel import hold, moments, take
 from pivec.parallel import n_threads, run_tasks
@@ -538,7 +538,7 @@ def _over_rows(
         density = work(i, first, last, tile)
         tiles.append(tile)
         if np.isnan(density):
-            refuse_not_finite(states[first:last], first_row + first)
+            check_finite(states[first:last], first_row + first)
 
     run_tasks(task, -(-len(states) // rows))
 

@@ -112,12 +112,7 @@ class Passes:
     """Passes over all states of a source, block by block, on the current engine.
 
     If the kernel has a memory of its own (a GPU), the states stay there between passes, provided
-    that they fit and ``hold`` is set.
-
-    Attributes
-    ----------
-    spans : list of (first, last + 1)
-        The rows of each block.
+    that they fit and ``hold`` is set. ``spans`` are the rows of each block, (first, last + 1).
     """
 
     def __init__(self, source: StateSource, device: str = "auto", *, hold: bool = True) -> None:

@@ -25,7 +25,7 @@ from pivec.mixtures.model import (
     StateSource,
     Statistics,
     block_at,
-    refuse_not_finite,
+    check_finite,
     spans_of,
 )
 from pivec.mixtures.numpy_kernel import centred, coefficients
@@ -190,7 +190,7 @@ class TorchKernel:
         """Check that all values are finite."""
         for first, tile in self._tiles(states, states.shape[1]):
             if not bool(torch.isfinite(tile).all()):
-                refuse_not_finite(tile.cpu().numpy(), first_row + first)
+                check_finite(tile.cpu().numpy(), first_row + first)
 
     def _tiles(self, states: torch.Tensor, width: int) -> Iterator[tuple[int, torch.Tensor]]:
         """Cut states into tiles for which ``width`` float64 columns fit into ``_ROOM``."""
