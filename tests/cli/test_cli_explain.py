@@ -132,7 +132,7 @@ def test_pictures_and_clips_are_made_and_kept(run, cartpole, undrawn):
 def blind(monkeypatch):
     """Let nothing be filmed."""
     failing = lambda jobs, *rest: ["it does not draw"] * len(jobs)  # noqa: E731
-    monkeypatch.setattr("pivec.explanations.pairs.render", failing)
+    monkeypatch.setattr("pivec.explanations.regions.render", failing)
 
 
 def test_what_cannot_be_drawn_leaves_the_table_whole(run, cartpole, undrawn, blind, tmp_path):

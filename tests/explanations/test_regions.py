@@ -65,7 +65,9 @@ def test_quantiles_of_the_mixture_are_those_of_its_marginals(mixture):
 
 
 def test_divergences_are_integrals(mixture):
-    mean, deviation = words_of._overall(mixture)
+    mean = mixture.weights @ mixture.means
+    spread = mixture.variances + (mixture.means - mean) ** 2
+    deviation = np.sqrt(mixture.weights @ spread)
     normal = stats.norm(mixture.means, np.sqrt(mixture.variances))
     x = np.linspace(-12, 12, 60_001)[:, None, None]
     density = normal.pdf(x)
@@ -73,7 +75,7 @@ def test_divergences_are_integrals(mixture):
                         x[:, 0, 0], axis=0)  # fmt: skip
     fast = words_of._divergence(mixture.means, mixture.variances, mean, deviation**2)
     assert fast == pytest.approx(slow, rel=1e-6)
-    shares = words_of._divergence_of_shares(np.array([0.2, 0.0, 1.0]), np.array([0.5, 0.25, 0.5]))
+    shares = words_of._flag_divergence(np.array([0.2, 0.0, 1.0]), np.array([0.5, 0.25, 0.5]))
     slow = [0.2 * np.log(0.4) + 0.8 * np.log(1.6), np.log(1 / 0.75), np.log(2)]
     assert shares == pytest.approx(slow)
 
@@ -155,8 +157,8 @@ def test_what_is_not_0_or_1_is_no_flag():
     """Whatever its name says; and small numbers are not zeros."""
     model = fitted(Mixture([0.7, 0.3], [[1.0], [3.0]], [[0.1], [0.1]], [0.0], [1.0]))
     assert region_names(model, (Feature("mode=3", absent=""),))[1] == "mode=3 above 2.6"
-    small = Mixture([0.5, 0.5], [[-1.0], [1.0]], [[0.1], [0.1]], [0.0], [1e-4])
-    assert not words_of._flags(small).any()
+    small = fitted(Mixture([0.5, 0.5], [[-1.0], [1.0]], [[0.1], [0.1]], [0.0], [1e-4]))
+    assert all("=" not in name for name in region_names(small, (Feature("x"),)))
 
 
 def test_a_feature_that_never_changes_is_not_told():

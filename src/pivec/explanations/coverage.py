@@ -99,11 +99,9 @@ class Coverage(Explanation):
         return [{name: getattr(row, name) for name in names} for row in self.policies]
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain values; None for NaN."""
         return super().to_json() | {"policies": plain(self.rows())}
 
     def figure(self) -> Figure:
-        """Draw the shares as bars."""
         from pivec.explanations.plots import coverage_figure
 
         return coverage_figure(self)
@@ -223,12 +221,6 @@ def nearest_regions(states: NDArray[Any], mixture: Mixture) -> tuple[Array, Arra
 
     Both are in deviations of regions, which are widened a little; the distance is the root mean
     square of the offsets.
-
-    Examples
-    --------
-    >>> mixture = Mixture([0.5, 0.5], [[-1.0], [1.0]], [[0.24], [0.24]], [0.0], [2.0])
-    >>> nearest_regions(np.array([[-2.0], [4.0]]), mixture)[0]
-    array([0., 2.])
     """
     variances = mixture.variances + _WIDENED**2
     squares, linear = 1.0 / variances, -2.0 * mixture.means / variances

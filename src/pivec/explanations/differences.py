@@ -31,42 +31,21 @@ _VERBS = {"began": "began to be", "stopped": "stopped being"}
 
 @dataclass(frozen=True)
 class Difference:
-    """A difference between two checkpoints, or between two groups of runs.
+    """A difference between two checkpoints, or between two groups of runs."""
 
-    Attributes
-    ----------
-    where : str
-        The region or the span of a feature, in words.
-    region : int or None
-        None for a span of a feature.
-    values : (float, float)
-        Shares of time; or means of ``feature`` within the region, if both are given.
-    low, high : float
-        Interval of the second value minus the first.
-    part : float
-        Part of the distance (squared, for groups); NaN if it is not known.
-    feature, unit : str
-        The feature of the span, or the one whose mean differs.
-    runs : two tuples of float
-        Shares of time of the runs of both groups.
-    q_value : float
-        NaN if it is not known.
-    """
-
-    where: str
-    region: int | None
-    values: tuple[float, float]
-    low: float = math.nan
+    where: str  # the region or the span of a feature, in words
+    region: int | None  # None for a span of a feature
+    values: tuple[float, float]  # shares of time; or means of the feature within the region
+    low: float = math.nan  # interval of the second value minus the first
     high: float = math.nan
-    part: float = math.nan
-    feature: str = ""
+    part: float = math.nan  # of the distance (squared, for groups)
+    feature: str = ""  # of the span, or whose mean differs
     unit: str = ""
-    runs: tuple[tuple[float, ...], tuple[float, ...]] = ((), ())
+    runs: tuple[tuple[float, ...], tuple[float, ...]] = ((), ())  # shares of time, by group
     q_value: float = math.nan
 
     @property
     def size(self) -> float:
-        """The second value minus the first."""
         return self.values[1] - self.values[0]
 
     @property
@@ -185,15 +164,7 @@ class Span:
 
 
 def round_edges(values: Array) -> Array:
-    """Return round numbers that divide values: near quantiles, and evenly spaced.
-
-    Examples
-    --------
-    >>> round_edges(np.linspace(-1, 1, 1001))[:4]
-    array([-0.9, -0.8, -0.7, -0.6])
-    >>> round_edges(np.array([0.0, 1.0, 1.0])), round_edges(np.ones(3))
-    (array([0.5]), array([], dtype=float64))
-    """
+    """Return round numbers that divide values: near quantiles, and evenly spaced."""
     different = np.unique(values)
     if len(different) < 3:
         return (different[1:] + different[:-1]) / 2.0
@@ -213,12 +184,6 @@ def best_span(feature: int, edges: Array, a: Array, b: Array) -> tuple[Span, int
     ``a`` and ``b`` are shares of time at or below the edges. Two ends are used only if they
     distinguish much more than one; of above and below, the span is where less time is spent. Of
     nearly equal edges, the one is chosen beyond which one of both hardly ever is.
-
-    Examples
-    --------
-    >>> edges = np.array([0.0, 1.0, 2.0])
-    >>> best_span(0, edges, np.array([0.1, 0.9, 1.0]), np.array([0.1, 0.3, 0.4]))
-    (Span(feature=0, low=2.0, high=inf), 3, 4)
     """
     cuts = np.concatenate([[-math.inf], edges, [math.inf]])
     a, b = (np.concatenate([[0.0], below, [1.0]]) for below in (a, b))
@@ -314,12 +279,6 @@ def welch(a: Array, b: Array, level: float = 0.95) -> tuple[Array, Array, Array]
 
     Rows are samples of two populations (Welch 1947). Columns without any variance are not tested;
     with a single row of either nothing is.
-
-    Examples
-    --------
-    >>> a, b = np.array([[0.1, 0.0], [0.2, 0.0]]), np.array([[0.5, 0.0], [0.7, 0.0]])
-    >>> [x.round(3) for x in welch(a, b)]
-    [array([-0.242,  0.   ]), array([1., 0.]), array([0.092,   nan])]
     """
     difference = b.mean(axis=0) - a.mean(axis=0)
     if min(len(a), len(b)) < 2:

@@ -122,13 +122,11 @@ class GroupExplanation(Explanation):
         ]
 
     def figure(self) -> Figure:
-        """Draw the shares of time of all runs where the groups differ most."""
         from pivec.explanations.plots import groups_figure
 
         return groups_figure(self)
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain values; None for NaN."""
         sentences = [d.sentence(self.groups) for d in self.leading]
         return super().to_json() | {"caveats": self.caveats(), "sentences": sentences}
 

@@ -47,7 +47,6 @@ class Feature:
 
     @property
     def is_flag(self) -> bool:
-        """Whether it is 0 or 1."""
         return self.absent is not None
 
     @property
@@ -61,12 +60,15 @@ class Feature:
         return f"{self.name} ({self.unit})" if self.unit else self.name
 
     def with_unit(self, value: str) -> str:
-        """Append the unit to a number."""
         return f"{value} {self.unit}" if self.unit else value
 
 
 def features_of(collected: Mapping[str, Any], names: Sequence[str]) -> tuple[Feature, ...]:
     """Look up the meaning of the features of a state, where it is certain.
+
+    They come from features.txt, if the environment is in it, without wrappers or ``features=``,
+    and the stored names are pivec's defaults. Otherwise the stored names are used; ``x=3``, which
+    is pivec's name for one of several choices, is a flag.
 
     Parameters
     ----------
@@ -74,13 +76,6 @@ def features_of(collected: Mapping[str, Any], names: Sequence[str]) -> tuple[Fea
         How the states were collected, as in `Space.collected`.
     names : sequence of str
         Names of the features as stored.
-
-    Returns
-    -------
-    tuple of Feature
-        From features.txt, if the environment is in it, without wrappers or ``features=``, and the
-        stored names are pivec's defaults. Otherwise the stored names; ``x=3``, which is
-        pivec's name for one of several choices, is a flag.
 
     Examples
     --------
@@ -109,37 +104,37 @@ _HARMLESS = re.compile(
 )
 
 
-# A pattern of environment ids, pivec's default names of the features, and the features.
-_Known = tuple[str, tuple[str, ...], tuple[Feature, ...]]
-
-
 @lru_cache
-def known_features() -> list[_Known]:
-    """List the features of known environments: boxes from features.txt, and discrete ones."""
+def known_features() -> list[tuple[str, tuple[str, ...], tuple[Feature, ...]]]:
+    """List known environments: a pattern of their ids, pivec's names of features, the features."""
+    known = []
     text = Path(__file__).with_name("features.txt").read_text("utf-8")
-    known: list[_Known] = []
     for line in re.sub(r"\n +", " ", text).splitlines():
         if not line.startswith("#"):
             pattern, _, parts = line.partition(": ")
             texts = [one for part in parts.split("|") for one in _expand(part.strip())]
             names = tuple(f"x[{i}]" for i in range(len(texts)))
             known.append((pattern, names, tuple(map(_feature, texts))))
+
+    def grid(rows: int, columns: int) -> list[str]:
+        return [f"row {i}, column {j}" for i, j in product(range(rows), range(columns))]
+
     places = ("at red", "at green", "at yellow", "at blue", "in the taxi")
-    taxi = product(_grid(5, 5), places, ("red", "green", "yellow", "blue"))
-    for pattern, choices in (
-        # Other shapes of FrozenLake come with desc=, which is not among the harmless arguments.
-        (r"FrozenLake(8x8)?-v[01]", _grid(4, 4)),
-        (r"FrozenLake(8x8)?-v[01]", _grid(8, 8)),
-        (r"CliffWalking(Slippery)?-v[01]", _grid(4, 12)),
-        (r"Taxi-v[34]", [f"taxi at {at}, passenger {is_} to {to}" for at, is_, to in taxi]),
-    ):
-        names = tuple(f"x={i}" for i in range(len(choices)))
-        known.append((pattern, names, tuple(Feature(choice, absent="") for choice in choices)))
+    taxi = product(grid(5, 5), places, ("red", "green", "yellow", "blue"))
     hands = [f"player has {i}" for i in range(32)]
     hands += ["dealer shows nothing", "dealer shows an ace"]
     hands += [f"dealer shows {i}" for i in range(2, 11)] + ["no usable ace", "usable ace"]
-    names = tuple(f"{k}={i}" for k, size in enumerate((32, 11, 2)) for i in range(size))
-    known.append((r"Blackjack-v[01]", names, tuple(Feature(hand, absent="") for hand in hands)))
+    for pattern, choices, sizes in (
+        # Other shapes of FrozenLake come with desc=, which is not among the harmless arguments.
+        (r"FrozenLake(8x8)?-v[01]", grid(4, 4), (16,)),
+        (r"FrozenLake(8x8)?-v[01]", grid(8, 8), (64,)),
+        (r"CliffWalking(Slippery)?-v[01]", grid(4, 12), (48,)),
+        (r"Taxi-v[34]", [f"taxi at {x}, passenger {y} to {z}" for x, y, z in taxi], (500,)),
+        (r"Blackjack-v[01]", hands, (32, 11, 2)),
+    ):
+        parts = ["x"] if len(sizes) == 1 else range(len(sizes))
+        names = tuple(f"{k}={i}" for k, size in zip(parts, sizes, strict=True) for i in range(size))
+        known.append((pattern, names, tuple(Feature(choice, absent="") for choice in choices)))
     return known
 
 
@@ -160,10 +155,6 @@ def _feature(text: str) -> Feature:
     return Feature(name, unit.removesuffix(")"))
 
 
-def _grid(rows: int, columns: int) -> list[str]:
-    return [f"row {row}, column {column}" for row, column in product(range(rows), range(columns))]
-
-
 # ---- names of regions: the features that distinguish a region from all states ----
 
 MIDDLE = "the middle of all states"
@@ -181,7 +172,7 @@ def region_names(background: BackgroundModel, features: Sequence[Feature]) -> tu
     Features are ranked by the Kullback-Leibler divergence of their distribution in the region from
     that of all states, in closed form from the background model. A name has at most three, and
     only clear ones, as ranges that hold about 80 % of the region's states; more if two regions
-    would have the same name.
+    would have the same name. No two names are equal.
 
     Parameters
     ----------
@@ -189,11 +180,6 @@ def region_names(background: BackgroundModel, features: Sequence[Feature]) -> tu
         Fitted; its regions are numbered as its components are.
     features : sequence of Feature
         From `features_of`.
-
-    Returns
-    -------
-    tuple of str
-        One name per region; no two are equal.
 
     Examples
     --------
@@ -209,13 +195,67 @@ def region_names(background: BackgroundModel, features: Sequence[Feature]) -> tu
     height above 7.6 m, in the air
     height below 0.4 m, on the ground
     """
-    namer = _Namer(background.background_, features)
-    counts = np.minimum(_FEW, namer.clear.sum(axis=1)).tolist()
+    mixture = background.background_
+    weights, means, variances = mixture.weights, mixture.means, mixture.variances
+    mean = weights @ means
+    deviation = np.sqrt(weights @ (variances + (means - mean) ** 2))
+    # Features that are 0 or 1, for which E x² = E x in every component.
+    shares = mixture.center + mixture.scale * means
+    excess = np.abs(mixture.scale**2 * variances + shares**2 - shares)
+    flags = (excess <= 0.01 * mixture.scale * deviation).all(axis=0)
+    shares = np.clip(shares, 0.0, 1.0)
+    separation = np.where(
+        flags,
+        _flag_divergence(shares, weights @ shares),
+        _divergence(means, variances, mean, deviation**2),
+    )
+    # That one of many choices does not hold says nothing; nor does a constant feature.
+    silent = np.array([feature.absent == "" for feature in features]) & flags
+    separation[(silent & (shares < 0.1)) | ~np.isfinite(separation)] = -1.0
+    clear = separation >= np.where(flags, _CLEAR_FLAG, _CLEAR)
+    n_usable = np.minimum(_MANY, (separation > 0).sum(axis=1))
+    order = np.lexsort((-separation, ~clear), axis=1)
+    ranges, grain = region_ranges(mixture), _GRAIN * deviation * mixture.scale
+    low_tail, middle, high_tail = (
+        mixture.center + mixture.scale * _quantiles(mixture, share)
+        for share in (_TAIL, 0.5, 1.0 - _TAIL)
+    )
+    # Both conditions: if most states are one point, ranges around it are no tails.
+    below = (ranges[:, :, 0] < low_tail) & (ranges[:, :, 1] < middle)
+    above = (ranges[:, :, 1] > high_tail) & (ranges[:, :, 0] > middle)
+
+    def part(region: int, number: int) -> str:
+        feature = features[number]
+        name = shortened(feature.name, _LONGEST)
+        if flags[number]:
+            share = float(shares[region, number])
+            if share < 0.1:
+                return feature.absent or f"{name} = 0"
+            present = name if feature.is_flag else f"{name} = 1"
+            return present if share > 0.9 else f"{present} ({100 * share:.0f} %)"
+        least, most = feature.limits
+        low, high = np.clip(ranges[region, number], least, most).tolist()
+        if high - low < grain[number]:
+            exponent = math.floor(math.log10(grain[number]))
+            return f"{name} about {feature.with_unit(written((low + high) / 2, exponent))}"
+        # Rounding moves an end by a tenth of the spread at most.
+        exponent = math.floor(math.log10((high - low) / 5))
+        first, last = written(low, exponent), feature.with_unit(written(high, exponent))
+        if below[region, number] or low == least:
+            return f"{name} below {last}"
+        if above[region, number] or high == most:
+            return f"{name} above {feature.with_unit(first)}"
+        return f"{name} {first} to {last}"
+
+    counts = np.minimum(_FEW, clear.sum(axis=1)).tolist()
     while True:
-        names = [namer.name(k, count) for k, count in enumerate(counts)]
+        names = [
+            ", ".join(part(k, number) for number in order[k, :count].tolist()) or MIDDLE
+            for k, count in enumerate(counts)
+        ]
         shared = Counter(names)
         equal = {k for k, name in enumerate(names) if shared[name] > 1}
-        longer = [k for k in equal if counts[k] < namer.n_usable[k]]
+        longer = [k for k in equal if counts[k] < n_usable[k]]
         if not longer:
             # Nothing distinguishes them: perhaps components of two fits of the background model.
             return tuple(f"{name} ({k})" if k in equal else name for k, name in enumerate(names))
@@ -223,72 +263,8 @@ def region_names(background: BackgroundModel, features: Sequence[Feature]) -> tu
             counts[k] += 1
 
 
-class _Namer:
-    """What distinguishes the regions of a mixture, feature by feature."""
-
-    def __init__(self, mixture: Mixture, features: Sequence[Feature]) -> None:
-        self.features = features
-        center, deviation = _overall(mixture)
-        self.flags = _flags(mixture)
-        self.shares = np.clip(mixture.center + mixture.scale * mixture.means, 0.0, 1.0)
-        silent = np.array([feature.absent == "" for feature in features]) & self.flags
-        self.separation = np.where(
-            self.flags,
-            _divergence_of_shares(self.shares, mixture.weights @ self.shares),
-            _divergence(mixture.means, mixture.variances, center, deviation**2),
-        )
-        # That one of many choices does not hold says nothing; nor does a constant feature.
-        self.separation[(silent & (self.shares < 0.1)) | ~np.isfinite(self.separation)] = -1.0
-        self.clear = self.separation >= np.where(self.flags, _CLEAR_FLAG, _CLEAR)
-        self.n_usable = np.minimum(_MANY, (self.separation > 0).sum(axis=1))
-        self.order = np.lexsort((-self.separation, ~self.clear), axis=1)
-        self.ranges = region_ranges(mixture)
-        self.grain = _GRAIN * deviation * mixture.scale
-        low, middle, high = (
-            mixture.center + mixture.scale * _quantiles(mixture, share)
-            for share in (_TAIL, 0.5, 1.0 - _TAIL)
-        )
-        # Both conditions: if most states are one point, ranges around it are no tails.
-        self.below = (self.ranges[:, :, 0] < low) & (self.ranges[:, :, 1] < middle)
-        self.above = (self.ranges[:, :, 1] > high) & (self.ranges[:, :, 0] > middle)
-
-    def name(self, region: int, count: int) -> str:
-        """Name a region by so many features."""
-        parts = [self._part(region, feature) for feature in self.order[region, :count].tolist()]
-        return ", ".join(parts) or MIDDLE
-
-    def _part(self, region: int, number: int) -> str:
-        feature = self.features[number]
-        name = shortened(feature.name, _LONGEST)
-        if self.flags[number]:
-            share = float(self.shares[region, number])
-            if share < 0.1:
-                return feature.absent or f"{name} = 0"
-            present = name if feature.is_flag else f"{name} = 1"
-            return present if share > 0.9 else f"{present} ({100 * share:.0f} %)"
-        least, most = feature.limits
-        low, high = np.clip(self.ranges[region, number], least, most).tolist()
-        if high - low < self.grain[number]:
-            exponent = math.floor(math.log10(self.grain[number]))
-            return f"{name} about {feature.with_unit(written((low + high) / 2, exponent))}"
-        # Rounding moves an end by a tenth of the spread at most.
-        exponent = math.floor(math.log10((high - low) / 5))
-        first, last = written(low, exponent), feature.with_unit(written(high, exponent))
-        if self.below[region, number] or low == least:
-            return f"{name} below {last}"
-        if self.above[region, number] or high == most:
-            return f"{name} above {feature.with_unit(first)}"
-        return f"{name} {first} to {last}"
-
-
 def written(value: float, exponent: int) -> str:
-    """Write a number rounded to a power of ten, with a true minus sign.
-
-    Examples
-    --------
-    >>> written(-0.0812, -2), written(-0.001, -2), written(1234.0, 2), written(3.2e-7, -8)
-    ('−0.08', '0', '1200', '3.2e−07')
-    """
+    """Write a number rounded to a power of ten, with a true minus sign."""
     rounded = round(value, -exponent)
     if rounded == 0:
         return "0"
@@ -297,33 +273,18 @@ def written(value: float, exponent: int) -> str:
     return text.replace("-", "−")
 
 
-def _overall(mixture: Mixture) -> tuple[Array, Array]:
-    """Mean and deviation of each feature over the whole mixture, in standardised units."""
-    mean = mixture.weights @ mixture.means
-    variance = mixture.weights @ (mixture.variances + (mixture.means - mean) ** 2)
-    return mean, np.sqrt(variance)
-
-
 def _divergence(means: Array, variances: Array, mean: Array, variance: Array) -> Array:
     """Kullback-Leibler divergence of normal distributions from one, in nats."""
     ratio = variances / variance
     return np.asarray(0.5 * (ratio + (means - mean) ** 2 / variance - 1.0 - np.log(ratio)))
 
 
-def _divergence_of_shares(shares: Array, share: Array) -> Array:
+def _flag_divergence(shares: Array, share: Array) -> Array:
     """Kullback-Leibler divergence of flags, in nats."""
     with np.errstate(divide="ignore", invalid="ignore"):
         present = xlogy(shares, shares / share)
         absent = xlogy(1.0 - shares, (1.0 - shares) / (1.0 - share))
     return np.asarray(present + absent)
-
-
-def _flags(mixture: Mixture) -> NDArray[np.bool_]:
-    """Find features that are 0 or 1, for which E x² = E x in every component."""
-    means = mixture.center + mixture.scale * mixture.means
-    squares = mixture.scale**2 * mixture.variances + means**2
-    deviation = mixture.scale * _overall(mixture)[1]
-    return np.asarray((np.abs(squares - means) <= 0.01 * deviation).all(axis=0))
 
 
 def _quantiles(mixture: Mixture, share: float) -> Array:

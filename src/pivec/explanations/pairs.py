@@ -15,20 +15,11 @@ from numpy.typing import NDArray
 from pivec.arguments import Count, checked
 from pivec.characterizations import OFTEN, WHERE, Decomposition, decomposition_figure
 from pivec.errors import UsageError
-from pivec.explanations.clips import (
-    Clip,
-    ClipPlan,
-    Replay,
-    Segment,
-    best_window,
-    clip_jobs,
-    frame_jobs,
-    render,
-)
+from pivec.explanations.clips import Clip, ClipPlan, Segment, best_window, clip_jobs
 from pivec.explanations.differences import Level, interval_p_values
 from pivec.explanations.folder import ComparisonFolder
 from pivec.explanations.names import Feature
-from pivec.explanations.regions import Frame, assign_regions, nearest_visits
+from pivec.explanations.regions import Frame, assign_regions, nearest_visits, render_visits
 from pivec.explanations.replay import Replayer
 from pivec.files import file_name
 from pivec.policies import fingerprint_of
@@ -167,38 +158,23 @@ class PairExplanation(Explanation):
         return self.decomposition.rows()
 
     def figure(self) -> Figure:
-        """Draw the largest parts of the distance, and the time that both spend there."""
         return decomposition_figure(self.decomposition, self.headline())
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain values; None for NaN."""
         return super().to_json() | {"significant": self.different}
 
 
-@dataclass(frozen=True, repr=False)
-class Overview(Explanation):
+@dataclass(frozen=True)
+class Overview:
     """Explanations of notable pairs of a comparison, and clips of its behaviour classes."""
 
     differences: Sequence[tuple[str, PairExplanation]]  # with what makes each pair notable
     behaviours: Sequence[Clip] = ()  # of the medoid of each class, largest first
-    notes: Sequence[str] = ()
 
     @property
     def environment(self) -> str:
         """Name of the environment."""
         return self.differences[0][1].environment
-
-    def headline(self) -> str:
-        """Say how far apart the pairs are."""
-        return "; ".join(f"{title}: {pair.headline()}" for title, pair in self.differences)
-
-    def rows(self) -> list[Row]:
-        """Return the rows of all pairs."""
-        return [
-            {"pair": title, "policy": pair.labels[0], "other": pair.labels[1]} | row
-            for title, pair in self.differences
-            for row in pair.rows()
-        ]
 
     def figure(self) -> Figure:
         """Draw the parts of the last pair, the farthest."""
@@ -207,7 +183,7 @@ class Overview(Explanation):
     def to_json(self) -> dict[str, Any]:
         """Return plain values; None for NaN."""
         pairs = [{"pair": title} | pair.to_json() for title, pair in self.differences]
-        return {"pairs": pairs, "behaviours": plain(self.behaviours), "notes": list(self.notes)}
+        return {"pairs": pairs, "behaviours": plain(self.behaviours)}
 
 
 @checked
@@ -331,26 +307,15 @@ def with_media(
     progress: bool = False,
 ) -> PairExplanation:
     """Add frames of both policies in the leading regions, and clips; ``notes`` says what failed."""
-    steps: dict[tuple[str, int], list[int]] = {}  # to render, by policy and episode
-    for frame in explanation.frames if frames else ():
-        steps.setdefault((frame.visit.policy, frame.visit.episode), []).append(frame.visit.step)
-    replays = dict(zip(steps, replayer.stored_many(list(steps)), strict=True))
-    played = {key: replay for key, replay in replays.items() if isinstance(replay, Replay)}
     plans = _plan_clips(explanation, comparison, replayer, n_clips) if n_clips else []
-    jobs = frame_jobs(replayer, [(played[key], steps[key]) for key in played], folder / "frames")
-    made = render([*jobs, *clip_jobs(plans, replayer, folder / "clips")], progress)
-    rendered = {key: str(replay) for key, replay in replays.items()}
-    rendered |= dict(zip(played, made, strict=False))
-    shown = []
-    for frame in explanation.frames:
-        files: Any = rendered.get((frame.visit.policy, frame.visit.episode), {})
-        failed = isinstance(files, str)
-        path = None if failed else files.get(frame.visit.step)
-        shown.append(replace(frame, path=path, reason=files if failed else ""))
-    clips = tuple(plan.clip(file) for plan, file in zip(plans, made[len(jobs) :], strict=True))
+    jobs = clip_jobs(plans, replayer, folder / "clips")
+    visits = [frame.visit for frame in explanation.frames] if frames else []
+    shown, made = render_visits(replayer, visits, folder / "frames", progress, jobs)
+    clips = tuple(plan.clip(file) for plan, file in zip(plans, made, strict=True))
     reasons = [frame.reason for frame in shown] + [clip.reason for clip in clips]
     notes = tuple(dict.fromkeys([*explanation.notes, *filter(None, reasons)]))
-    return replace(explanation, frames=tuple(shown), clips=clips, notes=notes)
+    kept = tuple(shown) if frames else explanation.frames
+    return replace(explanation, frames=kept, clips=clips, notes=notes)
 
 
 def _plan_clips(
@@ -366,13 +331,13 @@ def _plan_clips(
             own = comparison.states[label]
             regions, _ = assign_regions(own, comparison.mixture)
             values, every = explanation.region_values(which)[regions], own.records[0].every
-            best = best_window(values, own.episode_starts, max(1, length // every))
-            replay = replayer.stored(label, best.episode)
-            first, last = best.first * every, min(best.last * every, replay.last)
+            window = best_window(values, own.episode_starts, max(1, length // every))
+            episode, first, last = window[0], every * window[1], every * window[2]
+            replay = replayer.stored(label, episode)
+            last = min(last, replay.last)
             segments.append(Segment.of(comparison, replay, first, last))
-            texts.append(
-                f"{label}, episode {best.episode} (seed {replay.seed}), steps {first} to {last}"
-            )
+            seed = f"episode {episode} (seed {replay.seed})"
+            texts.append(f"{label}, {seed}, steps {first} to {last}")
         caption = (
             f"left: {texts[0]}; right: {texts[1]}; two different episodes, chosen because in them "
             "each policy differs most from the other"

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from pivec.arguments import Count, checked
 from pivec.characterizations import region_ranges
-from pivec.explanations.clips import CannotReplay, Replay, frame_jobs, render
+from pivec.explanations.clips import frame_jobs, render
 from pivec.explanations.folder import ComparisonFolder
 from pivec.explanations.names import Feature
 from pivec.explanations.replay import Replayer
@@ -161,14 +161,12 @@ class Regions(Explanation):
         ]
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain values; None for NaN."""
         content = super().to_json()
         for own, region in zip(content["regions"], self, strict=True):
             own["period"] = region.period
         return content
 
     def figure(self) -> Figure:
-        """Draw names, shares of time and moments, in the order in which episodes get there."""
         from pivec.explanations.plots import regions_figure
 
         return regions_figure(self)
@@ -266,13 +264,6 @@ def assign_regions(
     """Return the likeliest component of each state, and the distance from its centre.
 
     The distance is the root mean square over features, in standard deviations of the component.
-
-    Examples
-    --------
-    >>> mixture = Mixture([0.5, 0.5], [[-1.0], [1.0]], [[0.25], [0.25]], [0.0], [2.0])
-    >>> data = VisitedStates.from_arrays([[[[-2.0], [3.0]]]])
-    >>> assign_regions(data, mixture)
-    (array([0, 1], dtype=int32), array([0., 1.], dtype=float32))
     """
     region = np.empty(data.n_states, dtype=np.int32)
     distance = np.empty(data.n_states, dtype=np.float32)
@@ -356,47 +347,48 @@ def nearest_visits(
     return list(_visits(near[np.isin(near["region"], list(regions))], data))
 
 
+def render_visits(
+    replayer: Replayer,
+    visits: Sequence[Visit],
+    folder: str | Path,
+    progress: bool = False,
+    jobs: Sequence[Any] = (),
+) -> tuple[list[Frame], list[Any]]:
+    """Render visited states; run other jobs of `render` with them, and return their results."""
+    steps: dict[tuple[str, int], list[int]] = {}  # by policy and episode
+    for visit in visits:
+        steps.setdefault((visit.policy, visit.episode), []).append(visit.step)
+    wanted = list(zip(replayer.stored_many(list(steps)), steps.values(), strict=True))
+    made = render([*frame_jobs(replayer, wanted, folder), *jobs], progress)
+    files = dict(zip(steps, made, strict=False))
+    frames = []
+    for visit in visits:
+        found = files[visit.policy, visit.episode]
+        failed = isinstance(found, str)
+        frames.append(Frame(visit, None, found) if failed else Frame(visit, found[visit.step]))
+    return frames, made[len(steps) :]
+
+
 def _region_frames(
     replayer: Replayer, near: NDArray[Any], data: VisitedStates, folder: str | Path, progress: bool
 ) -> tuple[dict[int, Frame], list[str]]:
-    """Render a state near the centre of each region; also return why others could not be.
-
-    As few episodes as possible are replayed.
-    """
-    episodes = [(data.labels[p], e) for p, e in near[["policy", "episode"]].tolist()]
-    replays: dict[tuple[str, int], Replay] = {}
-    chosen: dict[int, int] = {}  # the row of `near` that shows a region
+    """Render a state near the centre of each region; also return why others could not be."""
+    frames: dict[int, Frame] = {}
     reasons: dict[str, None] = {}  # an ordered set
-    refused: set[str] = set()  # policies
+    refused: list[int] = []  # policies
     for _ in range(_ROUNDS):
-        left = ~np.isin(near["region"], list(chosen))
-        left &= [label not in refused for label, _ in episodes]
-        rows = choose_visits(near, left)
-        new = sorted({episodes[row] for row in rows.values()} - set(replays))
-        for episode, replay in zip(new, replayer.stored_many(new), strict=True):
-            if isinstance(replay, CannotReplay):
-                refused.add(episode[0])
-                reasons.setdefault(str(replay))
+        usable = ~np.isin(near["region"], list(frames)) & ~np.isin(near["policy"], refused)
+        visits = list(_visits(near[choose_visits(near, usable)], data))
+        for frame in render_visits(replayer, visits, folder, progress)[0]:
+            if frame.path is None:
+                refused.append(data.labels.index(frame.visit.policy))
+                reasons.setdefault(frame.reason)
             else:
-                replays[episode] = replay
-        chosen |= {region: row for region, row in rows.items() if episodes[row] in replays}
-    shown = dict(zip(chosen, _visits(near[list(chosen.values())], data), strict=True))
-    steps: dict[tuple[str, int], list[int]] = {}
-    for visit in shown.values():
-        steps.setdefault((visit.policy, visit.episode), []).append(visit.step)
-    jobs = [(replays[episode], own) for episode, own in steps.items()]
-    made = dict(zip(steps, render(frame_jobs(replayer, jobs, folder), progress), strict=True))
-    frames = {}
-    for region, visit in shown.items():
-        files = made[visit.policy, visit.episode]
-        if isinstance(files, str):
-            reasons.setdefault(files)
-        else:
-            frames[region] = Frame(visit, files[visit.step])
+                frames[frame.visit.region] = frame
     return frames, list(reasons)
 
 
-def choose_visits(near: NDArray[Any], usable: NDArray[np.bool_]) -> dict[int, int]:
+def choose_visits(near: NDArray[Any], usable: NDArray[np.bool_]) -> list[int]:
     """Choose a row per region from few episodes: those that show several regions come first.
 
     A state qualifies if it is hardly farther from the centre than the nearest usable one.
@@ -414,4 +406,4 @@ def choose_visits(near: NDArray[Any], usable: NDArray[np.bool_]) -> dict[int, in
         own = episodes[rows] == np.bincount(episodes[rows], 1.0 - excess[rows]).argmax()
         result |= dict(zip(near["region"][rows[own]].tolist(), rows[own].tolist(), strict=True))
         rows = rows[~np.isin(near["region"][rows], list(result))]
-    return result
+    return list(result.values())

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -156,7 +156,8 @@ class RunExplanation(Explanation):
 
     def rows(self) -> list[Row]:
         """Return one row per change, in the order of training, and one per unchanged phase."""
-        nothing = Difference("", None, (np.nan, np.nan), np.nan, np.nan)
+        nothing = Difference("", None, (np.nan, np.nan))
+        names = ("where", "region", "part", "low", "high", "feature", "unit")
         return [
             {
                 "from": phase.steps[0],
@@ -165,28 +166,20 @@ class RunExplanation(Explanation):
                 "distance_low": phase.low,
                 "distance_high": phase.high,
                 "change": phase.unchanged or change.kind,
-                "where": change.where,
-                "region": change.region,
-                "part": change.part,
                 "before": change.values[0],
                 "after": change.values[1],
-                "low": change.low,
-                "high": change.high,
-                "feature": change.feature,
-                "unit": change.unit,
             }
+            | {name: getattr(change, name) for name in names}
             for phase in self.phases
             for change in phase.changes or (nothing,)
         ]
 
     def figure(self) -> Figure:
-        """Draw the time spent in the leading regions along training, with changes marked."""
         from pivec.explanations.plots import run_figure
 
         return run_figure(self)
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain values; None for NaN."""
         content = super().to_json()
         for phase, own in zip(self.phases, content["phases"], strict=True):
             own["unchanged"] = phase.unchanged
@@ -233,7 +226,7 @@ def explain_run(
     method = opened.background
     described, states, notes = _checkpoints(opened, run)
     intervals = method.intervals(described, level=level)
-    bounds = split_phases(intervals.p_value, RATE / (len(described) - 1))
+    bounds = _split(intervals.p_value, RATE / (len(described) - 1))
     times = None
     if len(bounds) > _MAX_PHASES:
         notes.append(
@@ -254,7 +247,7 @@ def explain_run(
     shown = short_numbers(steps)
     phases: list[Phase] = []
     spans: dict[Difference, Span] = {}
-    for first, last, changed, merged in merge_phases(bounds, intervals.distance, _MAX_PHASES):
+    for first, last, changed, merged in _merge(bounds, intervals.distance, _MAX_PHASES):
         features: dict[Difference, Span] = {}
         regions: list[Difference] = []
         if changed:
@@ -357,62 +350,40 @@ def _shares(
     return shares, *share_ends(shares, variances, n_fits * method.weights_, episodes, half)
 
 
-class PhaseBounds(NamedTuple):
-    """Numbers of two checkpoints, and whether a phase between them changed or was merged."""
-
-    first: int
-    last: int
-    changed: bool
-    merged: bool = False
+Bounds = tuple[int, int, bool, bool]  # of a phase: first, last, changed, merged
 
 
-def split_phases(p_value: Array, rate: float) -> list[PhaseBounds]:
+def _split(p_value: Array, rate: float) -> list[Bounds]:
     """Split a run where checkpoints differ, from p-values (n, n) of equal behaviour.
 
     A step is a phase of its own if its p-value is at most ``rate``. Others are merged until a
     checkpoint differs from the first of them. Where p-values are not known, nothing is merged.
-
-    Examples
-    --------
-    >>> x = np.array([0, 0, 5, 6, 7, 8, 8])
-    >>> phases = split_phases(np.where(np.abs(x[:, None] - x) > 1, 0.0, 1.0), 0.01)
-    >>> [phase[:3] for phase in phases]
-    [(0, 1, False), (1, 2, True), (2, 4, True), (4, 6, False)]
     """
     differ = ~(p_value > rate)
-    result: list[PhaseBounds] = []
+    result: list[Bounds] = []
     start, n = 0, len(p_value)
     for here in range(1, n):
         if differ[here - 1, here]:
             if start < here - 1:
-                result.append(PhaseBounds(start, here - 1, False))
-            result.append(PhaseBounds(here - 1, here, True))
+                result.append((start, here - 1, False, False))
+            result.append((here - 1, here, True, False))
             start = here
         elif differ[start, here]:
-            result.append(PhaseBounds(start, here, True))
+            result.append((start, here, True, False))
             start = here
     if start < n - 1:
-        result.append(PhaseBounds(start, n - 1, False))
+        result.append((start, n - 1, False, False))
     return result
 
 
-def merge_phases(phases: Sequence[PhaseBounds], distances: Array, most: int) -> list[PhaseBounds]:
-    """Merge neighbouring phases, the shortest distances first, until at most ``most`` are left.
-
-    Examples
-    --------
-    >>> x = np.array([0.0, 1.0, 2.0, 9.0])
-    >>> steps = [PhaseBounds(0, 1, True), PhaseBounds(1, 2, True), PhaseBounds(2, 3, True)]
-    >>> [tuple(phase) for phase in merge_phases(steps, np.abs(x[:, None] - x), 2)]
-    [(0, 2, True, True), (2, 3, True, False)]
-    """
+def _merge(phases: Sequence[Bounds], distances: Array, most: int) -> list[Bounds]:
+    """Merge neighbouring phases, the shortest distances first, until at most ``most`` are left."""
     result = list(phases)
-    lengths = [max(float(distances[phase.first, phase.last]), 0.0) for phase in phases]
+    lengths = [max(float(distances[first, last]), 0.0) for first, last, _, _ in phases]
     while len(result) > most:
         k = int(np.argmin([a + b for a, b in pairwise(lengths)]))
-        a, b = result[k : k + 2]
-        merged = a.merged or b.merged or (a.changed and b.changed)
-        result[k : k + 2] = [PhaseBounds(a.first, b.last, a.changed or b.changed, merged)]
+        (first, _, a, a_merged), (_, last, b, b_merged) = result[k : k + 2]
+        result[k : k + 2] = [(first, last, a or b, a_merged or b_merged or (a and b))]
         lengths[k : k + 2] = [lengths[k] + lengths[k + 1]]
     return result
 

@@ -143,7 +143,6 @@ class Unusual(Explanation):
         ]
 
     def figure(self) -> Figure:
-        """Draw all episodes of the policies with the most unusual ones, which are labelled."""
         from pivec.explanations.plots import unusual_figure
 
         return unusual_figure(self)

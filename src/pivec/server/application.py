@@ -189,13 +189,7 @@ def _json(content: Any) -> bytes:
 
 
 def printable_texts(content: Any) -> Any:
-    r"""Write the texts within JSON as the page does, so that a label is the same in both.
-
-    Examples
-    --------
-    >>> print(printable_texts({"labels": ["a\nb"]}))
-    {'labels': ['a\\nb']}
-    """
+    r"""Write the texts within JSON as the page does, so that a label is the same in both."""
     if isinstance(content, str):
         return printable(content)
     if isinstance(content, dict):
@@ -292,11 +286,6 @@ class WorkerThread:
     """Calls functions one after another in a thread of its own.
 
     Python waits at its end for the threads of an executor, but not for this one.
-
-    Examples
-    --------
-    >>> WorkerThread().submit(sum, [1, 2]).result()
-    3
     """
 
     def __init__(self) -> None:
