@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import importlib
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 
@@ -17,7 +16,8 @@ def lazy_exports(
     Its names are those that the stub ``__init__.pyi`` next to ``file`` imports, which is also what
     type checkers read (the pattern of ``lazy_loader.attach_stub``).
     """
-    stub = ast.parse(Path(file).with_suffix(".pyi").read_text("utf-8"))
+    with open(f"{file.removesuffix('.py')}.pyi", encoding="utf-8") as text:
+        stub = ast.parse(text.read())
     modules = {
         alias.name: str(node.module)
         for node in stub.body

@@ -132,8 +132,8 @@ def known_features() -> list[tuple[str, tuple[str, ...], tuple[Feature, ...]]]:
         (r"Taxi-v[34]", [f"taxi at {x}, passenger {y} to {z}" for x, y, z in taxi], (500,)),
         (r"Blackjack-v[01]", hands, (32, 11, 2)),
     ):
-        parts = ["x"] if len(sizes) == 1 else range(len(sizes))
-        names = tuple(f"{k}={i}" for k, size in zip(parts, sizes, strict=True) for i in range(size))
+        one = len(sizes) == 1
+        names = tuple(f"{'x' if one else k}={i}" for k, n in enumerate(sizes) for i in range(n))
         known.append((pattern, names, tuple(Feature(choice, absent="") for choice in choices)))
     return known
 
@@ -202,7 +202,7 @@ def region_names(background: BackgroundModel, features: Sequence[Feature]) -> tu
     # Features that are 0 or 1, for which E x² = E x in every component.
     shares = mixture.center + mixture.scale * means
     excess = np.abs(mixture.scale**2 * variances + shares**2 - shares)
-    flags = (excess <= 0.01 * mixture.scale * deviation).all(axis=0)
+    flags = np.asarray((excess <= 0.01 * mixture.scale * deviation).all(axis=0))
     shares = np.clip(shares, 0.0, 1.0)
     separation = np.where(
         flags,
