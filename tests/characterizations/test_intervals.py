@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from pivec.characterizations import characterization, without_noise
-from pivec.characterizations.sampling import jackknife_influences
 from pivec.errors import PivecWarning, UsageError
 from pivec.states import VisitedStates
 
@@ -135,8 +134,8 @@ def test_the_permutation_test_divides_episodes_anew(method, data):
     from pivec.statistics import permuted_divisions
 
     a, b = data[0], data[1]
-    statistics = np.concatenate([method._statistics(a), method._statistics(b)])
-    influences = jackknife_influences(method, statistics, np.array([0, len(statistics)]))
+    joined = VisitedStates.from_arrays([[*a.episodes(), *b.episodes()]])
+    [influences] = method.describe(joined, influences=True).rows("influences")
     distances = [
         ((influences[side].mean(axis=0) - influences[~side].mean(axis=0)) ** 2).sum()
         for side in permuted_divisions(a.n_episodes, b.n_episodes, 99, np.random.default_rng(3))

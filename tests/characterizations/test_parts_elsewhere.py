@@ -10,7 +10,7 @@ import pytest
 
 import pivec
 from elsewhere import Elsewhere
-from pivec.characterizations import characterization, measure, sampling
+from pivec.characterizations import characterization, measure
 from pivec.errors import BadData
 from pivec.mixtures import ArraySource, Mixture, Passes, fit_mixture, policy_statistics
 from pivec.parallel import using
@@ -75,7 +75,7 @@ DATA = {
 def _small_parts(monkeypatch):
     monkeypatch.setattr(sys.modules["pivec.mixtures.model"], "block_rows", lambda _: 1500)
     monkeypatch.setattr(parts, "_VALUES", 600)
-    monkeypatch.setattr(sampling, "_RUN_BYTES", 8 * 64 * 4 * 8)
+    monkeypatch.setattr("pivec.characterizations.sampling._RUN_BYTES", 8 * 64 * 4 * 8)
 
 
 def everything(name, data):

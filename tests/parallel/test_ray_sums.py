@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import pivec
-from pivec.characterizations import characterization, measure, sampling
+from pivec.characterizations import characterization, measure
 from pivec.errors import BadData
 from pivec.mixtures import ArraySource, Mixture, Passes, fit_mixture
 from pivec.parallel import using
@@ -39,7 +39,7 @@ def stored(tmp_path_factory):
 def _small_parts(monkeypatch):
     """Cut parts small here; the blocks of a run of policies, which workers cut, are whole."""
     monkeypatch.setattr(sys.modules["pivec.mixtures.model"], "block_rows", lambda _: 4000)
-    monkeypatch.setattr(sampling, "_RUN_BYTES", 8 * 64 * 4 * 12)
+    monkeypatch.setattr("pivec.characterizations.sampling._RUN_BYTES", 8 * 64 * 4 * 12)
     monkeypatch.setattr("pivec.characterizations.measurement._ROWS_BYTES", 8 * 24 * 5)
 
 

@@ -10,6 +10,7 @@ from pivec.statistics import (
     euclidean,
     matched_kl,
     squared_euclidean,
+    squared_euclidean_tensor,
     symmetric_kl_diagonal,
     symmetric_kl_full,
     total_variation,
@@ -121,16 +122,18 @@ def test_euclidean_and_total_variation(rng):
 
 
 def test_the_graphics_card_path_agrees(rng):
-    pytest.importorskip("torch")
-    from pivec.statistics.pairwise import squared_euclidean_on
+    torch = pytest.importorskip("torch")
+
+    def on_card(*rows):
+        return squared_euclidean_tensor(*map(torch.from_numpy, rows)).numpy()
 
     x = rng.normal(size=(300, 20))
     x[1] = x[0] + 1e-9 * rng.normal(size=20)
     y = rng.normal(size=(40, 20))
-    assert np.allclose(squared_euclidean_on("cpu", x, x), squared_euclidean(x), rtol=1e-9)
-    assert np.allclose(squared_euclidean_on("cpu", x, y), squared_euclidean(x, y))
+    assert np.allclose(on_card(x, x), squared_euclidean(x), rtol=1e-9)
+    assert np.allclose(on_card(x, y), squared_euclidean(x, y))
     exact = ((x[0] - x[1]) ** 2).sum()
-    assert squared_euclidean_on("cpu", x, x)[0, 1] == pytest.approx(exact, rel=1e-6)
+    assert on_card(x, x)[0, 1] == pytest.approx(exact, rel=1e-6)
 
 
 def test_a_missing_graphics_card_is_said(rng):

@@ -32,7 +32,6 @@ from pivec.statistics import (
     benjamini_hochberg,
     farthest_pairs,
     nearest_of_rows,
-    nearest_pairs,
     sampled_travel,
     travels,
 )
@@ -120,13 +119,22 @@ def measure(
     intervals = None
     if source is not None and matrix is not None and n <= whole_intervals:
         intervals = method.intervals(source, level=LEVEL)
-    neighbours, distances, notable = _by_rows(method, described, matrix, min(k, n - 1), pairs)
+    # The nearest pairs of all are among as many nearest others.
+    least = min(max(k, pairs), n - 1)
+    neighbours, distances, farthest = _by_rows(method, described, matrix, least, pairs)
     if matrix is not None and n * (n - 1) // 2 <= MAX_PAIRS:
         i, j = np.triu_indices(n, 1)
         listed = Pairs.of(i, j, matrix[i, j])
     else:
-        near = 1 + MAX_PAIRS // n
-        listed = _joined(neighbours[:, :near], distances[:, :near], notable)
+        chosen = np.zeros(distances.shape, dtype=bool)
+        chosen[:, : 1 + MAX_PAIRS // n] = True
+        chosen.flat[np.argsort(distances, axis=None)[: 2 * pairs]] = True  # each is there twice
+        own, place = np.nonzero(chosen)
+        far_i, far_j, far = zip(*farthest, strict=True)
+        i, j = np.append(own, far_i), np.append(neighbours[own, place], far_j)
+        ends = np.stack([np.minimum(i, j), np.maximum(i, j)], axis=1)
+        ends, first = np.unique(ends, axis=0, return_index=True)
+        listed = Pairs.of(ends[:, 0], ends[:, 1], np.append(distances[own, place], far)[first])
     if n > 1 and listed.distance.max() <= _NO_DISTANCE:
         warnings.warn(
             f"all distances are 0: {method.name} finds no difference between the {n} policies; "
@@ -139,8 +147,8 @@ def measure(
     numbers = np.arange(len(listed))
     return Measured(
         matrix,
-        neighbours,
-        distances,
+        neighbours[:, :k],
+        distances[:, :k],
         listed.take(numbers[:pairs]),
         listed.take(numbers[::-1][:pairs]),
         _travels(method, described, matrix, intervals),
@@ -152,51 +160,30 @@ def measure(
 def _by_rows(
     method: Characterization, described: Descriptions, matrix: Array | None, k: int, pairs: int
 ) -> tuple[Rows, Array, list[Pair]]:
-    """Find each policy's k nearest others with their distances, and the most notable pairs."""
-    n = len(described)
-    order, parts = np.arange(n), []
+    """Find each policy's k nearest others with their distances, and the farthest pairs."""
     if matrix is not None:
-        parts = [_notable(matrix, 0, k, pairs)]
-    else:
-        order = canonical_order(described.policies)
-        rows = max(1, _ROWS_BYTES // (8 * n))
-        ordered = described.without_influences().select(order)
-        blocks = [range(start, min(start + rows, n)) for start in range(0, n, rows)]
-        on_card = getattr(method, "device", "") == "cuda"  # which is this process's
-        engine = make_engine("serial") if on_card else engine_for(blocks)
-        parts = [*engine.in_order(_of_rows, blocks, engine.share((method, ordered)), k, pairs)]
-    near = sorted((pair for part in parts for pair in part[2]), key=lambda pair: pair[2])[:pairs]
-    far = sorted((pair for part in parts for pair in part[3]), key=lambda pair: -pair[2])[:pairs]
+        return *nearest_of_rows(matrix, 0, k), farthest_pairs(matrix, pairs)
+    n, order = len(described), canonical_order(described.policies)
+    rows = max(1, _ROWS_BYTES // (8 * n))
+    ordered = described.without_influences().select(order)
+    blocks = [range(start, min(start + rows, n)) for start in range(0, n, rows)]
+    on_card = getattr(method, "device", "") == "cuda"  # which is this process's
+    engine = make_engine("serial") if on_card else engine_for(blocks)
+    parts = engine.in_order(_of_rows, blocks, engine.share((method, ordered)), k, pairs)
+    near, distances, far = zip(*parts, strict=True)
     back = np.argsort(order)
-    indices, distances = (np.concatenate([part[which] for part in parts])[back] for which in (0, 1))
-    given = [(int(order[i]), int(order[j]), distance) for i, j, distance in near + far]
-    return order[indices], distances, given
-
-
-_Notable = tuple[Rows, Array, list[Pair], list[Pair]]
+    farthest = sorted((pair for part in far for pair in part), key=lambda pair: -pair[2])[:pairs]
+    given = [(int(order[i]), int(order[j]), distance) for i, j, distance in farthest]
+    return order[np.concatenate(near)[back]], np.concatenate(distances)[back], given
 
 
 def _of_rows(
     rows: range, measured: tuple[Characterization, Descriptions], k: int, pairs: int
-) -> _Notable:
+) -> tuple[Rows, Array, list[Pair]]:
+    """Nearest others and farthest pairs in these rows of all distances."""
     method, described = measured
-    return _notable(method.distances(described.select(rows), described), rows.start, k, pairs)
-
-
-def _notable(block: Array, first: int, k: int, pairs: int) -> _Notable:
-    """Nearest others in these rows of all distances, and the nearest and farthest pairs."""
-    near = nearest_pairs(block, pairs, first=first), farthest_pairs(block, pairs, first=first)
-    return *nearest_of_rows(block, first, k), *near
-
-
-def _joined(neighbours: Rows, distances: Array, notable: list[Pair]) -> Pairs:
-    """List each policy with its nearest others, and the notable pairs; every pair once."""
-    own = np.repeat(np.arange(len(neighbours)), neighbours.shape[1])
-    ends = np.stack([own, neighbours.ravel()], axis=1)
-    ends = np.concatenate([ends, [pair[:2] for pair in notable]]).astype(np.intp)
-    ends, first = np.unique(np.sort(ends, axis=1), axis=0, return_index=True)
-    raw = np.concatenate([distances.ravel(), [pair[2] for pair in notable]])
-    return Pairs.of(ends[:, 0], ends[:, 1], raw[first])
+    block, first = method.distances(described.select(rows), described), rows.start
+    return *nearest_of_rows(block, first, k), farthest_pairs(block, pairs, first=first)
 
 
 def _interval_source(

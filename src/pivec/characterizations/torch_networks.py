@@ -2,7 +2,7 @@
 
 The weights of a layer of all perceptrons lie in one tensor (networks, inputs, outputs), so that a
 step of all of them is a handful of batched matrix products. Their gradients are written out:
-autograd took 1.4 times as long (benchmarks/networks.py).
+autograd took 1.1 to 1.4 times as long, and rounds differently.
 """
 
 # mypy: disable-error-code="no-untyped-call"

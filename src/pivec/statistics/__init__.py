@@ -74,7 +74,6 @@ from pivec.statistics.pairs import (
     Travel,
     farthest_pairs,
     nearest_of_rows,
-    nearest_pairs,
     sampled_travel,
     travels,
 )
@@ -137,7 +136,6 @@ __all__ = [
     "mean_within",
     "min_max",
     "nearest_of_rows",
-    "nearest_pairs",
     "noise_left",
     "pair_errors",
     "paired_squares",

@@ -71,14 +71,8 @@ def permanova(
 
     Tries all divisions of the runs into groups of these sizes, or this many ``permutations`` if
     there are more than 20,000. Groups that differ only in spread may also give a small p-value,
-    especially if they are of unequal size (Anderson and Walsh 2013).
-
-    Parameters
-    ----------
-    squares : (n, n) array
-        Squared distances between runs.
-    groups : sequence of n int
-        The group of each run, from 0.
+    especially if they are of unequal size (Anderson and Walsh 2013). ``squares`` are the squared
+    distances between runs, (n, n), and ``groups`` the group of each, from 0.
 
     Examples
     --------
@@ -198,13 +192,8 @@ def effective_number(similarities: Array, shares: Array, level: float = LEVEL) -
     the mean similarity of policy i to all: copies do not count, n policies with nothing in common
     count n. Unlike the Vendi score it does not need a kernel, which distances without noise do not
     give. It grows with the number of policies and runs: compare groups of equal size.
-
-    Parameters
-    ----------
-    similarities : (n, n) array
-        1 for the same behaviour, 0 for nothing in common. Without noise, some may exceed 1.
-    shares : (n_runs, n) array
-        Of `shares_of`: every run counts the same.
+    ``similarities``, (n, n), are 1 for the same behaviour and 0 for nothing in common (without
+    noise, some may exceed 1); ``shares`` are those of `shares_of`: every run counts the same.
 
     Examples
     --------
@@ -213,28 +202,21 @@ def effective_number(similarities: Array, shares: Array, level: float = LEVEL) -
     >>> effective_number(np.ones((4, 4)), shares_of([0, 0, 1, 1])).value
     1.0
     """
-    n_runs = len(shares)
     to_runs = similarities @ shares.T
-    value = _effective(to_runs.mean(axis=1), shares.mean(axis=0))
-    if n_runs < 3:
+
+    def effective(runs: NDArray[np.intp]) -> float:
+        weights, ordinariness = shares[runs].mean(axis=0), to_runs[:, runs].mean(axis=1)
+        there = weights > 0
+        entropy = -float(weights[there] @ np.log(ordinariness[there]))
+        return max(math.exp(entropy), 1.0)
+
+    every = np.arange(len(shares))
+    value = effective(every)
+    if len(every) < 3:
         return Estimate(value)
-    without = np.array(
-        [
-            _effective(
-                (to_runs.sum(axis=1) - to_runs[:, run]) / (n_runs - 1),
-                (shares.sum(axis=0) - shares[run]) / (n_runs - 1),
-            )
-            for run in range(n_runs)
-        ]
-    )
+    without = np.array([effective(np.delete(every, run)) for run in every])
     estimate = _estimate(value, 0.0, [without], level)
     return Estimate(value, max(estimate.low, 1.0), max(estimate.high, 1.0))
-
-
-def _effective(ordinariness: Array, weights: Array) -> float:
-    there = weights > 0
-    entropy = -float(weights[there] @ np.log(ordinariness[there]))
-    return max(math.exp(entropy), 1.0)
 
 
 @dataclass(frozen=True)
@@ -264,19 +246,9 @@ def behaviour_classes(
 ) -> BehaviourClasses:
     """Group policies into classes in which no two differ significantly.
 
-    Complete linkage on p-values, cut by Benjamini and Hochberg's rule. There may be other such
-    classes; these do not depend on the order of the policies.
-
-    Parameters
-    ----------
-    p_values : (n, n) array
-        Of equal behaviour, symmetric; NaN if not known.
-    distances : (n, n) array
-        To find the medoid of a class.
-    labels : sequence of n str
-        Names of the policies, all different.
-    rate : float
-        False discovery rate.
+    Complete linkage on p-values (symmetric, NaN if not known), cut by Benjamini and Hochberg's rule
+    at a false discovery ``rate``. There may be other such classes; these do not depend on the order
+    of the policies, whose ``labels`` all differ. ``distances`` determine the medoid of a class.
 
     Examples
     --------
@@ -287,14 +259,15 @@ def behaviour_classes(
     known = np.flatnonzero(~np.isnan(p_values).all(axis=1, where=~np.eye(len(labels), dtype=bool)))
     if len(labels) == 1:
         known = np.arange(1)
-    order = np.array(sorted(known.tolist(), key=lambda i: (natural_key(labels[i]), labels[i])))
+    names = [(natural_key(label), label) for label in labels]
+    order = np.array(sorted(known.tolist(), key=names.__getitem__))
     classes: dict[int, list[int]] = {}
     for i, number in zip(order.tolist(), _linked(p_values, order, rate), strict=True):
         classes.setdefault(number, []).append(i)
     medoids = [_medoid(distances, rows) for rows in classes.values()]
     ranked = sorted(
         zip(medoids, classes.values(), strict=True),
-        key=lambda pair: (-len(pair[1]), natural_key(labels[pair[0]]), labels[pair[0]]),
+        key=lambda pair: (-len(pair[1]), names[pair[0]]),
     )
     numbers: list[int | None] = [None] * len(labels)
     for number, (_, rows) in enumerate(ranked, start=1):

@@ -60,31 +60,22 @@ class Pairs:
         return self.q > RATE
 
 
-def nearest_pairs(distances: Array, count: int = 10, *, first: int = 0) -> list[Pair]:
-    """The ``count`` nearest pairs (i, j, distance), nearest first.
-
-    ``distances`` are rows of a symmetric matrix from ``first`` on; only pairs i < j count.
-    """
-    return _pairs(distances, count, first, 1.0)
-
-
 def farthest_pairs(distances: Array, count: int = 10, *, first: int = 0) -> list[Pair]:
-    """The ``count`` farthest pairs (i, j, distance), farthest first."""
-    return _pairs(distances, count, first, -1.0)
+    """The ``count`` farthest pairs (i, j, distance), farthest first.
 
-
-def _pairs(distances: Array, count: int, first: int, sign: float) -> list[Pair]:
-    """Row by row, so that a large matrix is never copied."""
+    ``distances`` are rows of a symmetric matrix from ``first`` on; only pairs i < j count. Row by
+    row, so that a large matrix is never copied.
+    """
     best: list[tuple[float, int, int]] = []
     for i, row in enumerate(distances, start=first):
-        others = sign * row[i + 1 :]
+        others = -row[i + 1 :]
         if len(best) == count and not (others < best[-1][0]).any():
             continue  # the usual case
         chosen = np.argpartition(others, count)[:count] if len(others) > count else others.argsort()
         best = heapq.nsmallest(
             count, best + [(float(others[j]), i, i + 1 + j) for j in chosen.tolist()]
         )
-    return [(i, j, sign * d) for d, i, j in best]
+    return [(i, j, -d) for d, i, j in best]
 
 
 def nearest_of_rows(block: Array, first: int, k: int) -> tuple[NDArray[np.intp], Array]:
@@ -164,19 +155,9 @@ def sampled_travel(
     form xᵀLx of the points, with L the Laplacian of the path; if point i has an error of covariance
     Cᵢ, its variance is Σᵢ 4 (Lx)ᵢᵀ Cᵢ (Lx)ᵢ + 2 Σᵢⱼ Lᵢⱼ² tr CᵢCⱼ.
 
-    Parameters
-    ----------
-    points : (n, n_values) array
-        Of the checkpoints, in order.
-    influences : n arrays of (n_episodes, n_values)
-        Influences of the episodes on their checkpoint's point.
-
-    Returns
-    -------
-    legs : (n - 1,) array
-        Without noise; may be slightly below 0.
-    deviations : (n,) array
-        Standard errors of the sums up to each checkpoint, beginning with 0.
+    ``points``, (n, n_values), are those of the checkpoints in order, and ``influences`` those of
+    the episodes of each, (n_episodes, n_values). Returns n − 1 legs, which may be slightly below 0,
+    and n standard errors, the first of which is 0.
     """
     # C = AᵀA is the covariance of a checkpoint's point.
     roots = [

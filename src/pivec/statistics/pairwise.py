@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pivec.errors import UsageError
 from pivec.parallel import run_tasks, single_threaded_blas, torch_device
 
 # Rows of a tile: 1024 × 1024 float64 results are 8 MB, and the product runs at full speed. Fewer
@@ -23,11 +22,7 @@ Array = NDArray[np.float64]
 
 
 def squared_euclidean(
-    a: Array,
-    b: Array | None = None,
-    *,
-    out: Array | None = None,
-    device: str = "cpu",
+    a: Array, b: Array | None = None, *, out: Array | None = None, device: str = "cpu"
 ) -> Array:
     """Squared Euclidean distances of all rows of ``a`` to all of ``b`` (or of ``a``).
 
@@ -39,12 +34,12 @@ def squared_euclidean(
     same = other is a
     shape = (len(a), len(other))
     result = np.empty(shape) if out is None else out
-    if result.shape != shape or result.dtype != np.float64:
-        raise UsageError(
-            f"out must be a float64 array of shape {shape}, but is {result.dtype} of {result.shape}"
-        )
     if device == "cuda":
-        result[:] = squared_euclidean_on(device, a, other)
+        place = torch_device(device)
+        import torch
+
+        tensors = (torch.as_tensor(rows, dtype=torch.float64, device=place) for rows in (a, other))
+        result[:] = squared_euclidean_tensor(*tensors).cpu().numpy()
         return result
     norms_a = np.einsum("ij,ij->i", a, a)
     norms_b = norms_a if same else np.einsum("ij,ij->i", other, other)
@@ -251,18 +246,6 @@ def _log_excess(x: Array) -> Array:
 
 # On a GPU: rows of a stripe of the result, and pairs recomputed at a time.
 _ROWS, _PAIRS = 4096, 65_536
-
-
-def squared_euclidean_on(device: str, a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.float64]:
-    """Compute all squared Euclidean distances on a torch device."""
-    place = torch_device(device)
-    import torch
-
-    left, right = (
-        torch.as_tensor(np.ascontiguousarray(rows), dtype=torch.float64, device=place)
-        for rows in (a, b)
-    )
-    return np.asarray(squared_euclidean_tensor(left, right).cpu().numpy())
 
 
 def squared_euclidean_tensor(left: Any, right: Any, near: float = 1e-9) -> Any:
