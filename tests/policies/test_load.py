@@ -198,9 +198,7 @@ def module(tmp_path, monkeypatch):
     ],
 )
 def test_objects_of_a_module(module, name, action):
-    before = list(sys.path)
     (named,) = load_policies(f"{module}:{name}")
-    assert sys.path == before
     assert named.policy.act(np.zeros((2, 3)), RNG).tolist() == [action] * 2
     assert (named.info.label, named.info.group) == (f"{module}:{name}", module)
     assert named.info.source == f"{module}:{name}"
@@ -209,7 +207,7 @@ def test_objects_of_a_module(module, name, action):
 @pytest.mark.parametrize(
     ("spec", "words"),
     [
-        ("own_policies:missing", "AttributeError"),
+        ("own_policies:missing", "missing"),
         ("no_such_module:thing", "ModuleNotFoundError"),
         ("own_policies:number", "of type int"),
         ("own_policies:broken", "ZeroDivisionError"),

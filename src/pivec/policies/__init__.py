@@ -17,7 +17,18 @@ Importing this package needs neither torch nor Numba.
 
 from __future__ import annotations
 
-from pivec.policies.callables import IMPORTABLE, CallablePolicy, UniformPolicy, as_policy
+from typing import TYPE_CHECKING
+
+from pivec import lazy_attributes
+from pivec.policies.callables import (
+    IMPORTABLE,
+    CallablePolicy,
+    UniformPolicy,
+    as_policy,
+    import_here,
+    import_object,
+    user_code,
+)
 from pivec.policies.distributions import (
     DISTRIBUTIONS,
     ActionDistribution,
@@ -25,7 +36,6 @@ from pivec.policies.distributions import (
     frozen,
     make_distribution,
 )
-from pivec.policies.extractors import ImageFeatures, Kernels, find_features
 from pivec.policies.formats import (
     FORMATS,
     CheckpointFiles,
@@ -43,16 +53,6 @@ from pivec.policies.formats.described import (
     tensor_bytes,
     unpack_npz,
 )
-from pivec.policies.formats.neat import (
-    NEAT_ACTIVATIONS,
-    NEAT_AGGREGATIONS,
-    Graph,
-    Node,
-    make_graph,
-    save_genome,
-)
-from pivec.policies.formats.onnx import first_output
-from pivec.policies.formats.sb3 import convert_sb3
 from pivec.policies.forward import ACTIVATIONS, Layer, Normaliser
 from pivec.policies.load import (
     CheckpointWatcher,
@@ -87,6 +87,19 @@ from pivec.policies.policy import (
     natural_key,
     other_names,
 )
+
+if TYPE_CHECKING:
+    from pivec.policies.extractors import ImageFeatures, Kernels, find_features
+    from pivec.policies.formats.neat import (
+        NEAT_ACTIVATIONS,
+        NEAT_AGGREGATIONS,
+        Graph,
+        Node,
+        make_graph,
+        save_genome,
+    )
+    from pivec.policies.formats.onnx import first_output
+    from pivec.policies.formats.sb3 import convert_sb3
 
 __all__ = [
     "ACTIVATIONS",
@@ -131,6 +144,8 @@ __all__ = [
     "first_output",
     "frozen",
     "group_names",
+    "import_here",
+    "import_object",
     "is_policy_file",
     "is_text",
     "load_policies",
@@ -152,4 +167,15 @@ __all__ = [
     "split_vector",
     "tensor_bytes",
     "unpack_npz",
+    "user_code",
 ]
+
+# Readers are imported when a file of their format is read, or a name of theirs is used.
+_LAZY = {
+    **dict.fromkeys(("ImageFeatures", "Kernels", "find_features"), "pivec.policies.extractors"),
+    **dict.fromkeys(("Graph", "Node", "make_graph", "save_genome"), "pivec.policies.formats.neat"),
+    **dict.fromkeys(("NEAT_ACTIVATIONS", "NEAT_AGGREGATIONS"), "pivec.policies.formats.neat"),
+    "first_output": "pivec.policies.formats.onnx",
+    "convert_sb3": "pivec.policies.formats.sb3",
+}
+__getattr__ = lazy_attributes(__name__, _LAZY)

@@ -8,16 +8,17 @@ import os
 import re
 import sys
 import warnings
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pivec.errors import BadPolicyFile, PivecError, PivecWarning, UsageError
+from pivec.errors import BadPolicyFile, PivecError, PivecWarning, UsageError, did_you_mean
 from pivec.policies.distributions import counts
-from pivec.policies.formats.sb3 import convert_sb3
 from pivec.policies.policy import (
     HAS_MEMORY,
     BatchPolicy,
@@ -146,6 +147,8 @@ def as_policy(thing: Any, name: str = "") -> Policy:
     if callable(getattr(thing, "get_vec_normalize_env", None)):  # a model of Stable-Baselines3
         # Users may have changed models of their own classes: those use predict.
         if type(thing).__module__.partition(".")[0] in ("stable_baselines3", "sb3_contrib"):
+            from pivec.policies.formats.sb3 import convert_sb3
+
             try:
                 return convert_sb3(thing)
             except BadPolicyFile as error:
@@ -209,36 +212,13 @@ def _wrap(call: Callable[..., Any], name: str) -> CallablePolicy:
 
 
 def import_policy(spec: str) -> Policy:
-    """Import ``module:object`` and make a policy of it.
+    """Import ``module:object`` and make a policy of it, which runs the code of the module.
 
     The object is a policy, a callable, or a class or factory without required arguments that
-    returns one of these. The working directory is importable. This runs the code of the module.
+    returns one of these.
     """
-    module_name, _, path = spec.partition(":")
-    here = os.getcwd()
-    sys.path.insert(0, here)
-    try:
-        thing: Any = importlib.import_module(module_name)
-        for attribute in path.split("."):
-            thing = getattr(thing, attribute)
-        if _is_factory(thing):
-            thing = thing()
-    except PivecError:
-        raise
-    except (Exception, SystemExit) as error:  # whatever the user's module raises
-        raise UsageError(
-            f"{spec} cannot be imported ({type(error).__name__}: {error}): expected an importable "
-            "module, in the working directory or installed, and the name of an object in it"
-        ) from error
-    finally:
-        if here in sys.path:
-            sys.path.remove(here)
-    return as_policy(thing, spec)
-
-
-def _is_factory(thing: Any) -> bool:
-    """Whether ``thing`` is a class, or a function without required arguments."""
-    return isinstance(thing, type) or (
+    thing = import_object(spec, "the policy")
+    is_factory = isinstance(thing, type) or (
         inspect.isroutine(thing)
         and all(
             parameter.kind is parameter.VAR_KEYWORD
@@ -246,6 +226,44 @@ def _is_factory(thing: Any) -> bool:
             for parameter in _parameters(thing)
         )
     )
+    if is_factory:
+        with user_code(f"{spec} cannot be made"):
+            thing = thing()
+    return as_policy(thing, spec)
+
+
+def import_object(spec: str, what: str) -> Any:
+    """Import ``module:name``; ``what`` it is appears in errors."""
+    module_name, _, name = spec.partition(":")
+    if not module_name or not name:
+        raise UsageError(f"{what} must be named as module:name, but is {spec!r}")
+    with user_code(f"{what} {spec!r} cannot be imported"):
+        target: Any = import_here(module_name)
+    for part in name.split("."):
+        if not hasattr(target, part):
+            hint = did_you_mean(part, dir(target))
+            raise UsageError(f"{spec!r} does not exist: {module_name} has no {part!r}{hint}")
+        target = getattr(target, part)
+    return target
+
+
+def import_here(module: str) -> ModuleType:
+    """Import a module, which may be in the working directory."""
+    here = os.getcwd()
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    return importlib.import_module(module)
+
+
+@contextmanager
+def user_code(failed: str) -> Iterator[None]:
+    """Turn exceptions of the user's code into a UsageError that begins with what ``failed``."""
+    try:
+        yield
+    except PivecError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise UsageError(f"{failed}: {type(error).__name__}: {error}") from error
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,19 +6,14 @@ training environment; the user has precedence.
 
 from __future__ import annotations
 
-import importlib
 import json
-import os
 import pickle
 import re
-import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib.util import find_spec
-from types import ModuleType
 from typing import Any
 
 import gymnasium
@@ -34,7 +29,7 @@ from pivec.errors import (
     did_you_mean,
 )
 from pivec.options import CollectOptions, Wrapper
-from pivec.policies import Policy, PolicyInfo
+from pivec.policies import Policy, PolicyInfo, import_here, import_object, user_code
 
 ATARI = "pivec.rollouts.atari:Atari"
 GAME = "pettingzoo:"  # prefix of the names of multi-agent environments, see `pivec.rollouts.games`
@@ -83,43 +78,6 @@ KNOWN_WRAPPERS = re.compile(
     r"|minigrid\.wrappers)"
     r":(?!RecordVideo|HumanRendering|RenderCollection)\w+"
 )
-
-
-@contextmanager
-def user_code(failed: str) -> Iterator[None]:
-    """Turn exceptions of the user's code into a UsageError that begins with what ``failed``."""
-    try:
-        yield
-    except PivecError:
-        raise
-    except (Exception, SystemExit) as error:
-        raise UsageError(f"{failed}: {type(error).__name__}: {error}") from error
-
-
-# ---- objects named on the command line: module:name, with arguments module:name{json} ----
-
-
-def import_here(module: str) -> ModuleType:
-    """Import a module, which may be in the working directory."""
-    here = os.getcwd()
-    if here not in sys.path:
-        sys.path.insert(0, here)
-    return importlib.import_module(module)
-
-
-def named_object(spec: str, what: str) -> Any:
-    """Import ``module:name``; ``what`` it is appears in errors."""
-    module_name, _, name = spec.partition(":")
-    if not module_name or not name:
-        raise UsageError(f"{what} must be named as module:name, but is {spec!r}")
-    with user_code(f"{what} {spec!r} cannot be imported"):
-        target: Any = import_here(module_name)
-    for part in name.split("."):
-        if not hasattr(target, part):
-            hint = did_you_mean(part, dir(target))
-            raise UsageError(f"{spec!r} does not exist: {module_name} has no {part!r}{hint}")
-        target = getattr(target, part)
-    return target
 
 
 def split_arguments(spec: str) -> tuple[str, dict[str, Any]]:
@@ -178,7 +136,7 @@ def _wrap(env: Any, wrapper: Wrapper) -> Any:
     wrap, arguments = wrapper, dict[str, Any]()
     if isinstance(wrap, str):
         name, arguments = split_arguments(wrap)
-        wrap = named_object(name, "the wrapper")
+        wrap = import_object(name, "the wrapper")
         # JSON has no tuples, and Gymnasium requires them for shapes.
         arguments = {k: tuple(v) if isinstance(v, list) else v for k, v in arguments.items()}
     with user_code(f"the wrapper {wrapper} cannot be applied to {env}"):
@@ -327,7 +285,7 @@ class Environment:
 
             make = partial(make_agent_env, self.name, self.factory, self.partners)
         elif self.factory is None and ":" in self.name and not ID.search(self.name):
-            make = named_object(self.name, "the environment")
+            make = import_object(self.name, "the environment")
         env: Any = make(**arguments)
         if not isinstance(env, gymnasium.Env):
             kind = f"{type(env).__module__}.{type(env).__name__}"

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,26 +36,26 @@ from pivec.options import Features
 from pivec.parallel import require_torch
 from pivec.policies import (
     ENCODER,
-    ImageFeatures,
     NamedPolicy,
     NetworkPolicy,
     about,
-    find_features,
     first_names,
-    first_output,
+    import_object,
     name_policies,
     natural_key,
     read_safetensors,
     row_by_row,
     tensor_bytes,
+    user_code,
 )
 from pivec.rollouts import observations as spaces
 from pivec.rollouts.environment import (
     callable_to_json,
-    named_object,
     split_arguments,
-    user_code,
 )
+
+if TYPE_CHECKING:
+    from pivec.policies import ImageFeatures
 
 Inputs = tuple[Any, ...]  # batch of observations; where known, infos and environments (lists)
 _INPUTS = ("observations", "infos", "environments")
@@ -416,6 +416,8 @@ class FileEncoder:
     @property
     def names(self) -> tuple[str, ...] | None:
         """Names of the numbers, for encoders of `pivec.fit_encoder`."""
+        from pivec.policies import ImageFeatures
+
         own = getattr(self._run, "__self__", None)  # the instance of a bound method
         if not isinstance(own, ImageFeatures):
             return None
@@ -481,6 +483,8 @@ def encoder_bytes(features: ImageFeatures, info: Mapping[str, Any]) -> bytes:
 
 def read_encoder(data: bytes) -> ImageFeatures:
     """Read what `encoder_bytes` wrote; errors speak of it as "it"."""
+    from pivec.policies import find_features
+
     tensors, metadata = read_safetensors(data)
     if metadata.get("format") != ENCODER:
         raise BadPolicyFile("it is not an encoder: expected one written by `pivec encoder`")
@@ -506,6 +510,8 @@ def _load_network(path: Path) -> Run:
         with about(str(path)):
             return read_encoder(read_regular(path)).outputs
     if path.suffix == ".onnx":
+        from pivec.policies import first_output
+
         return first_output(read_regular(path), str(path)).outputs
     require_torch("a torch encoder")
     import torch
@@ -665,7 +671,7 @@ def load_features(
     if kind in ("info", "env"):
         return Values.parse(spec)
     if not name.endswith(SUFFIXES):
-        return cast(Features, named_object(name, "features"))
+        return cast(Features, import_object(name, "features"))
     if not name.endswith((".onnx", ".safetensors")) and not trust:
         raise UsageError(
             f"{name} is a torch file, which may run code when it is loaded: add --trust "

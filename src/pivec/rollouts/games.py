@@ -21,10 +21,18 @@ from numpy.typing import NDArray
 
 from pivec.errors import BadPolicyFile, MissingExtra, PivecWarning, UsageError, did_you_mean
 from pivec.options import CollectOptions
-from pivec.policies import IMPORTABLE, NamedPolicy, Policy, UniformPolicy, name_policies
+from pivec.policies import (
+    IMPORTABLE,
+    NamedPolicy,
+    Policy,
+    UniformPolicy,
+    import_here,
+    name_policies,
+    user_code,
+)
 from pivec.rollouts import observations as spaces
 from pivec.rollouts.actors import make_actors
-from pivec.rollouts.environment import GAME, Environment, import_here, user_code
+from pivec.rollouts.environment import GAME, Environment
 from pivec.rollouts.features import Inputs
 from pivec.rollouts.lanes import Layout
 
