@@ -8,7 +8,6 @@ from readers import read_sb3
 
 from pivec.errors import BadPolicyFile, UsageError
 from pivec.policies import BatchPolicy, as_policy
-from pivec.policies.extractors import NATURE
 
 torch = pytest.importorskip("torch")
 
@@ -70,7 +69,7 @@ def test_outputs_agree_with_float64():
     eye = model.features
     images = np.random.default_rng(1).integers(0, 256, (3, 2, 40, 44)).astype(np.float32)
     x = images / np.float64(255)
-    for (weight, bias), (size, stride) in zip(eye.convolutions, NATURE, strict=True):
+    for (weight, bias), (size, stride) in zip(eye.convolutions, eye.kernels, strict=True):
         windows = np.lib.stride_tricks.sliding_window_view(x, (size, size), axis=(2, 3))
         windows = windows[:, :, ::stride, ::stride].transpose(0, 2, 3, 1, 4, 5)
         rows = windows.reshape(*windows.shape[:3], -1)
@@ -110,7 +109,7 @@ def test_spaces_that_do_not_fit_are_named():
         policy.bind(spaces.Box(0, 255, (40, 44, 3), np.uint8), spaces.Discrete(3))
     with pytest.raises(UsageError, match="among 3 actions"):
         policy.bind(IMAGES, spaces.Discrete(4))
-    with pytest.raises(UsageError, match="batch of shape"):
+    with pytest.raises(UsageError, match="shape"):
         policy.act(np.zeros((2, 5)), RNG)
     with pytest.raises(UsageError, match="random numbers"):
         policy.respond(np.zeros((2, 2, 40, 44)), np.zeros((3, 1), np.float32))

@@ -178,7 +178,7 @@ def test_what_cannot_be_is_refused():
         policy.act(np.zeros((1, 4)), RNG)
     with pytest.raises(UsageError, match=r"memory of shape \(1, 28\), but got \(1, 4\) and \(1, 3"):
         policy.respond(np.zeros((1, 4)), None, np.zeros((1, 3)))
-    with pytest.raises(UsageError, match="expects observations of 4 values"):
+    with pytest.raises(UsageError, match="4 values"):
         policy.bind(PLANE, spaces.Discrete(2))
     with pytest.raises(UsageError, match=r"not \(10, 24\)"):
         RecurrentNetwork(((np.zeros((10, 24)), np.zeros(24)),), policy.rest)

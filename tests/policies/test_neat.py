@@ -22,7 +22,6 @@ from pivec.policies import (
     make_graph,
     save_genome,
 )
-from pivec.policies.formats import neat as neat_module
 
 spaces = gymnasium.spaces
 SEEN = spaces.Box(-9, 9, (4,))
@@ -163,7 +162,7 @@ def test_dense_genomes_are_evaluated_as_neat_python_adds(monkeypatch):
         values[i] = np.tanh(2.5 * (0.1 + total))
     np.testing.assert_allclose(dense.outputs(rows), np.stack([values[0], values[1]], 1), rtol=1e-9)
     whole = dense.outputs(rows)
-    monkeypatch.setattr(neat_module, "MAX_TERMS", 2 * n)
+    monkeypatch.setattr("pivec.policies.formats.neat.MAX_TERMS", 2 * n)
     np.testing.assert_array_equal(dense.outputs(rows), whole)
     np.testing.assert_array_equal(dense.outputs(rows[4:5]), whole[4:5])
 

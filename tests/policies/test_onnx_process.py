@@ -170,7 +170,7 @@ def test_external_data_cannot_be_hidden(tmp_path, monkeypatch, tag):
         read_onnx(hidden, "a.onnx")
     # And were it hidden from the check: the process cannot open any file.
     with pytest.raises(BadPolicyFile, match=r"a\.onnx"):
-        runtime().load("hidden", hidden, "a.onnx")
+        runtime().load(hidden, "a.onnx")
 
 
 def varint(n):

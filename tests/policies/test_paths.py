@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pivec.policies import natural_key
-from pivec.policies.load import read_paths, read_step
+from pivec.policies import natural_key, read_paths
 
 
 @pytest.mark.parametrize(
@@ -59,7 +58,8 @@ from pivec.policies.load import read_paths, read_step
     ],
 )
 def test_steps(stem, step):
-    assert read_step(stem) == step
+    (info,) = read_paths([f"runs/mine/{stem}.zip"])
+    assert info.step == step
 
 
 def told(*paths):

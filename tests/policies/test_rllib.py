@@ -13,7 +13,6 @@ from gymnasium.spaces import Box, Discrete
 
 from pivec.errors import BadPolicyFile, PivecError
 from pivec.policies import is_policy_file, load_policies
-from pivec.policies.formats.rllib import MODULES
 from pivec.policies.tensors import read_objects
 
 ROWS = Path(__file__).parents[1] / "data" / "libraries"
@@ -175,7 +174,9 @@ def test_the_old_stack_is_named(tmp_path):
 def test_convolutions_that_do_not_fit_are_named(tmp_path, filters, match):
     shutil.copytree(ROWS / "rllib-ppo-images" / "checkpoint_000000", tmp_path / "run")
     file = tmp_path / "run" / MODULE / "class_and_ctor_args.pkl"
-    read = read_objects(file.read_bytes(), MODULES)["ctor_args_and_kwargs"][1]
+    read = read_objects(file.read_bytes(), ("ray", "gymnasium", "numpy", "torch"))[
+        "ctor_args_and_kwargs"
+    ][1]
     about = {"model_config": {**read["model_config"], "conv_filters": filters}}
     spaces = {"observation_space": Box(-1, 1, (4, 5, 4)), "action_space": Discrete(2)}
     made = {"class": OrderedDict, "ctor_args_and_kwargs": ((), {**about, **spaces})}

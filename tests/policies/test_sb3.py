@@ -177,7 +177,7 @@ def test_code_of_the_user_that_the_file_does_not_hold_is_refused():
     extractor = model(policy_kwargs={"features_extractor_class": Doubling})
     with pytest.raises(BadPolicyFile, match="features extractor"):
         read_sb3(saved(extractor))
-    with pytest.raises(BadPolicyFile, match="a policy class of"):
+    with pytest.raises(BadPolicyFile, match="policy class"):
         read_sb3(saved(model(policy=OwnPolicy)))
 
 

@@ -83,7 +83,7 @@ def test_they_need_trust_and_then_agree_with_torch(tmp_path, files, name):
     again = pickle.loads(pickle.dumps(policy))
     np.testing.assert_array_equal(again.distribution(ROWS), policy.distribution(ROWS))
     assert again.fingerprint == policy.fingerprint
-    with pytest.raises(UsageError, match="failed on observations of shape"):
+    with pytest.raises(UsageError, match="shape"):
         policy.act(np.zeros((2, 5)), RNG)
 
 

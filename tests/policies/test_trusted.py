@@ -68,7 +68,7 @@ def test_numbers_are_the_librarys_and_draws_are_ours(name):
     np.random.seed(7)  # noqa: NPY002
     random.seed(7)
     before = torch.get_rng_state(), np.random.get_state()[1].tolist(), random.getstate()  # noqa: NPY002
-    with pytest.raises(BadPolicyFile, match=r"--trust .*lets Stable-Baselines3 itself"):
+    with pytest.raises(BadPolicyFile, match="--trust"):
         read_sb3(data, "it")
     asked = bound(data, env)
     rows = np.stack([env.observation_space.sample() for _ in range(8)])

@@ -203,7 +203,7 @@ def test_a_checkpoint_that_misses_its_statistics_is_refused_or_warned_about(tmp_
     (tmp_path / "best.zip").write_bytes(told)
     with pytest.raises(BadPolicyFile, match=r"best_vecnormalize\.pkl.*--without-normaliser"):
         load_policies(tmp_path / "best.zip")
-    with pytest.warns(PivecWarning, match="statistics are missing"):
+    with pytest.warns(PivecWarning, match="missing"):
         (named,) = load_policies(tmp_path / "best.zip", without_normaliser=True)
     np.testing.assert_allclose(named.policy.act(rows, RNG, True), plain, atol=1e-5)
     untold = changed(data, num_timesteps=5)

@@ -56,33 +56,24 @@ class ImageFeatures(Features):
     last: str = "relu"  # activation after the linear layer
     margins: tuple[Margins, ...] = ()  # padding before each convolution; empty: none
 
-    @property
-    def n_inputs(self) -> int:
-        return int(np.prod(self.shape))
-
-    @property
-    def n_outputs(self) -> int:
-        if self.linear is not None:
-            return len(self.linear[1])
+    def __post_init__(self) -> None:
         _, height, width = self.shape
         for (size, stride), margins in self._steps:
             height, width = convolved_size(height, width, size, stride, margins)
-        return len(self.convolutions[-1][1]) * height * width
+        last = () if self.linear is None else (self.linear,)
+        usual = (self.kernels, self.last) == (NATURE, "relu")
+        more = (self.margins,) if self.margins or self.linear is None else ()
+        self.set(
+            n_inputs=int(np.prod(self.shape)),
+            n_outputs=len((*self.convolutions, *last)[-1][1]) * (1 if last else height * width),
+            about=(self.shape, self.scale) + (() if usual else (self.kernels, self.last)) + more,
+            weights=(*self.convolutions, *last),
+        )
 
     @property
     def _steps(self) -> list[tuple[tuple[int, int], Margins]]:
         margins = self.margins or (NO_MARGINS,) * len(self.kernels)
         return list(zip(self.kernels, margins, strict=True))
-
-    @property
-    def about(self) -> tuple[Any, ...]:
-        usual = (self.kernels, self.last) == (NATURE, "relu")
-        more = (self.margins,) if self.margins or self.linear is None else ()
-        return (self.shape, self.scale) + (() if usual else (self.kernels, self.last)) + more
-
-    @property
-    def weights(self) -> tuple[Layer, ...]:
-        return (*self.convolutions, *([] if self.linear is None else [self.linear]))
 
     def outputs(self, images: NDArray[Any]) -> Float:
         """Features (n, k) of images (n, channels, height, width), or with channels last."""
@@ -105,8 +96,8 @@ class ImageFeatures(Features):
             return self
         raise UsageError(
             f"this policy expects images of shape {self.shape} (channels first), but the "
-            f"environment gives {observation_space.shape}: wrap it as in training (Atari with "
-            "--atari, others with --wrappers: resizing, grey levels, stacked frames)"
+            f"environment gives {observation_space.shape}: wrap it as in training (--atari, "
+            "--wrappers)"
         )
 
     @cached_property
@@ -141,23 +132,15 @@ class FeatureNetwork(Model):
     rest: NetworkPolicy
 
     def __post_init__(self) -> None:
-        if self.rest.n_inputs != self.features.n_outputs:
+        features, rest = self.features, self.rest
+        if rest.n_inputs != features.n_outputs:
             raise BadPolicyFile("its features do not fit the layers after them")
-
-    @property
-    def n_inputs(self) -> int | None:
-        return self.features.n_inputs
-
-    @property
-    def fingerprint(self) -> str:
-        return self.features.digest(self.rest.fingerprint)
+        n_latent = rest.n_latent or features.n_outputs
+        fingerprint = features.digest(rest.fingerprint)
+        self.set(n_inputs=features.n_inputs, n_latent=n_latent, fingerprint=fingerprint)
 
     def outputs(self, observations: Float) -> NDArray[Any]:
         return self.rest.outputs(self.features.outputs(observations))
-
-    @property
-    def n_latent(self) -> int:
-        return self.rest.n_latent or self.features.n_outputs
 
     def latent(self, observations: Float) -> Float:
         features = self.features.outputs(observations)
@@ -182,21 +165,10 @@ class DenseFeatures(Features):
     layers: tuple[Layer, ...]
     activation: str
 
-    @property
-    def n_inputs(self) -> int:
-        return len(self.layers[0][0])
-
-    @property
-    def n_outputs(self) -> int:
-        return len(self.layers[-1][1])
-
-    @property
-    def about(self) -> tuple[Any, ...]:
-        return ("dense", self.activation)
-
-    @property
-    def weights(self) -> tuple[Layer, ...]:
-        return self.layers
+    def __post_init__(self) -> None:
+        n_inputs, n_outputs = len(self.layers[0][0]), len(self.layers[-1][1])
+        about, weights = ("dense", self.activation), self.layers
+        self.set(n_inputs=n_inputs, n_outputs=n_outputs, about=about, weights=weights)
 
     def outputs(self, observations: Float) -> Float:
         return self._network(observations.reshape(len(observations), -1))
@@ -213,21 +185,14 @@ class ReturnProbabilities(Features):
     logits: FeatureNetwork
     n_returns: int  # per action
 
-    @property
-    def n_inputs(self) -> int | None:
-        return self.logits.n_inputs
-
-    @property
-    def n_outputs(self) -> int:
-        return self.logits.rest.n_outputs
-
-    @property
-    def about(self) -> tuple[Any, ...]:
-        return ("returns", self.n_returns, self.logits.rest.activation, self.logits.features.about)
-
-    @property
-    def weights(self) -> tuple[Layer, ...]:
-        return (*self.logits.features.weights, *self.logits.rest.layers)
+    def __post_init__(self) -> None:
+        features, rest = self.logits.features, self.logits.rest
+        self.set(
+            n_inputs=features.n_inputs,
+            n_outputs=rest.n_outputs,
+            about=("returns", self.n_returns, rest.activation, features.about),
+            weights=(*features.weights, *rest.layers),
+        )
 
     def outputs(self, observations: Float) -> Float:
         logits = self.logits.outputs(observations)
@@ -256,25 +221,17 @@ class CombinedFeatures(Features):
 
     parts: tuple[Part, ...]
 
-    @property
-    def n_inputs(self) -> int:
-        return sum(part.size for part in self.parts)
-
-    @property
-    def n_outputs(self) -> int:
-        return sum(part.image.n_outputs if part.image else part.size for part in self.parts)
-
-    @property
-    def about(self) -> tuple[Any, ...]:
-        return tuple((p.key, p.size, p.image.about if p.image else ()) for p in self.parts)
-
-    @property
-    def weights(self) -> tuple[Layer, ...]:
-        return tuple(layer for p in self.parts if p.image for layer in p.image.weights)
+    def __post_init__(self) -> None:
+        self.set(
+            n_inputs=sum(p.size for p in self.parts),
+            n_outputs=sum(p.image.n_outputs if p.image else p.size for p in self.parts),
+            about=tuple((p.key, p.size, p.image.about if p.image else ()) for p in self.parts),
+            weights=tuple(layer for p in self.parts if p.image for layer in p.image.weights),
+        )
 
     def outputs(self, observations: Float) -> Float:
         ends = np.cumsum([part.size for part in self.parts])[:-1]
-        pieces = np.split(observations.reshape(len(observations), self.n_inputs), ends, axis=1)
+        pieces = np.split(observations.reshape(len(observations), -1), ends, axis=1)
         return np.concatenate(
             [
                 part.image.outputs(rows.reshape(-1, *part.shape)) if part.image else rows
@@ -308,7 +265,7 @@ class CombinedFeatures(Features):
 
     def changes_images(self, normaliser: Normaliser) -> bool:
         """Whether statistics of flattened observations apply to images, too."""
-        normaliser.check_width(self.n_inputs, "the network expects")
+        normaliser.check_width(self.n_inputs or 0, "the network expects")
         pixels = np.repeat(
             [part.image is not None for part in self.parts], [part.size for part in self.parts]
         )

@@ -31,6 +31,7 @@ from pivec.policies.policy import (
     PolicyInfo,
     also_called,
     fingerprint_of,
+    first_names,
     natural_key,
     other_names,
 )
@@ -39,7 +40,7 @@ Spec = str | os.PathLike[str]
 Patterns = Mapping[str, str | Sequence[str]]
 Stamp = tuple[int, int]  # size and modification time of a file
 
-_NAMED = 5  # number of copies in a warning
+_NAMED = 5  # copies in a warning
 _RANDOM = re.compile(r"random(?::(\d{1,6}))?")
 # Folders whose names say nothing about their content; the folder above names the run.
 UNINFORMATIVE = frozenset(
@@ -78,14 +79,6 @@ _NUMBER = re.compile(
     r"(?:(?:^|[-_./ ]+)(?:runs?|seed|trial|s|id))?[-_./ ]*(?<!-v)(?<!\d)\d+(?:_[0-9a-f-]{36})?$",
     re.IGNORECASE,
 )
-
-
-class _Candidate(NamedTuple):
-    """A file to be read, or a policy in memory."""
-
-    source: Path | NamedPolicy
-    label: str = ""  # given by the user; may be empty
-    alone: bool = True  # whether that label is for this one only
 
 
 def load_policies(
@@ -134,9 +127,8 @@ def load_policies(
     >>> [named.info.label for named in load_policies(["random", "random:2"])]
     ['random', 'random-0', 'random-1']
     """
-    if isinstance(specs, str | os.PathLike):
-        specs = [specs]
-    candidates = [item for spec in specs for item in _find_policies(spec)]
+    given = [specs] if isinstance(specs, str | os.PathLike) else specs
+    candidates = [_Candidate(source) for spec in given for source in _find_policies(spec)]
     return _load(candidates, trust, without_normaliser, skip_unreadable)
 
 
@@ -170,23 +162,22 @@ def name_policies(
         for label, thing in policies.items():
             if not isinstance(label, str) or not label:
                 raise UsageError(f"labels of policies must be text, but one is {label!r}")
-            items = _find_any(thing, label)
-            candidates += [_Candidate(item.source, label, len(items) == 1) for item in items]
+            sources = _find_any(thing, label)
+            candidates += [_Candidate(source, label, len(sources) == 1) for source in sources]
     else:
         single = (
             isinstance(policies, str | os.PathLike | NamedPolicy)
-            or callable(policies)
-            or hasattr(policies, "act")
-            or hasattr(policies, "predict")
             or not isinstance(policies, Iterable)
+            or any(hasattr(policies, name) for name in ("__call__", "act", "predict"))
         )
         for i, thing in enumerate([policies] if single else policies):
-            candidates += _find_any(thing, f"policy-{i}")
+            label = thing.info.label if isinstance(thing, NamedPolicy) else ""
+            candidates += [_Candidate(source, label) for source in _find_any(thing, f"policy-{i}")]
     named = _load(candidates, trust, without_normaliser, skip_unreadable)
     kept = {info.label: info for info in _merge_copies([each.info for each in named])}
     if len(kept) < len(named):
         before = {each.info.label: each.info for each in named}
-        merged = [info for info in kept.values() if info != before[info.label]]
+        merged = [info for label, info in kept.items() if info is not before[label]]
         names = [f"{info.label} ({also_called(info)})" for info in merged]
         more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
         warnings.warn(
@@ -204,12 +195,17 @@ def _merge_copies(infos: Sequence[PolicyInfo]) -> list[PolicyInfo]:
     Their episodes would be the same, not independent samples. The name with a training step stays,
     then that of a policy with a known step, then the first in natural order.
     """
+
+    def precedence(info: PolicyInfo) -> tuple[Any, ...]:
+        unnamed = read_step(info.label.rpartition("/")[2]) is None
+        return unnamed, info.step is None, natural_key(info.label)
+
     same: dict[str, list[PolicyInfo]] = {}
     for info in infos:
         same.setdefault(info.identity, []).append(info)
     result = []
     for copies in same.values():
-        first, *others = sorted(copies, key=_precedence)
+        first, *others = sorted(copies, key=precedence)
         names = [name for info in others for name in (info.label, *other_names(info))]
         also = [name for name in dict.fromkeys(names + other_names(first)) if name != first.label]
         if others and also:
@@ -218,26 +214,20 @@ def _merge_copies(infos: Sequence[PolicyInfo]) -> list[PolicyInfo]:
     return result
 
 
-def _precedence(info: PolicyInfo) -> tuple[Any, ...]:
-    name = info.label.rpartition("/")[2]
-    return read_step(name) is None, info.step is None, natural_key(info.label)
-
-
-def _find_any(thing: Any, fallback: str) -> list[_Candidate]:
+def _find_any(thing: Any, fallback: str) -> list[Path | NamedPolicy]:
     """As `_find_policies`, and objects too, which are called ``fallback`` if they have no name."""
     if isinstance(thing, str | os.PathLike):
         return _find_policies(thing)
     if isinstance(thing, NamedPolicy):
-        info = thing.info
-        own = info.fingerprint or str(getattr(thing.policy, "fingerprint", ""))
-        return [_Candidate(replace(thing, info=replace(info, fingerprint=own)), info.label)]
+        own = thing.info.fingerprint or str(getattr(thing.policy, "fingerprint", ""))
+        return [replace(thing, info=replace(thing.info, fingerprint=own))]
     name = getattr(thing, "__name__", "")
     label = name if isinstance(name, str) and name.isidentifier() else fallback
     module = getattr(thing, "__module__", "") or type(thing).__module__
-    return [_Candidate(_named(as_policy(thing, label), label, label, f"{module}:{label}"))]
+    return [_named(as_policy(thing, label), label, label, f"{module}:{label}")]
 
 
-def _find_policies(spec: Spec) -> list[_Candidate]:
+def _find_policies(spec: Spec) -> list[Path | NamedPolicy]:
     """Find what one spec stands for, without reading files."""
     text = os.path.expanduser(os.fspath(spec))
     if not isinstance(text, str) or not text or "\0" in text:
@@ -248,22 +238,28 @@ def _find_policies(spec: Spec) -> list[_Candidate]:
         if not labels:
             raise UsageError("random:0 stands for no policy: expected a number from 1")
         # Several are independent samples of one policy, each with its own fingerprint.
-        return [
-            _Candidate(_named(UniformPolicy(), label, "random", "random", label))
-            for label in labels
-        ]
+        return [_named(UniformPolicy(), label, "random", "random", label) for label in labels]
     path = Path(text)
     with readable(text):
         if path.is_dir():
-            files = _policy_files(_files_below(path), f"the folder {path}", "")
-            return [_Candidate(file) for file in files]
+            return [*_policy_files(_files_below(path), f"the folder {path}", "")]
         if path.exists():
-            return [_Candidate(path)]
+            return [path]
     if glob.has_magic(text):
-        return [_Candidate(file) for file in _files_of_glob(text)]
+        paths = list(map(Path, glob.glob(text, recursive=True)))
+        files = [path for path in paths if path.is_file()]
+        # Or maybe checkpoints that are folders.
+        files = files or [file for path in paths for file in _files_below(path)]
+        if not files:
+            while glob.has_magic(str(path)):
+                path = path.parent
+            raise UsageError(
+                f"the pattern {text!r} matches no file{_suggestion(path / 'any')}: check it, and "
+                "quote it so that the shell does not expand it"
+            )
+        return [*_policy_files(files, f"the pattern {text!r}", Path(text).suffix.lower())]
     if IMPORTABLE.fullmatch(text):
-        policy = import_policy(text)
-        return [_Candidate(_named(policy, text, text.partition(":")[0], text, text))]
+        return [_named(import_policy(text), text, text.partition(":")[0], text, text)]
     raise UsageError(
         f"no policy is called {text!r}: expected a file, a folder, a glob, random or "
         f"module:object{_suggestion(path)}"
@@ -289,23 +285,6 @@ def _files_below(folder: Path) -> list[Path]:
     return files
 
 
-def _files_of_glob(pattern: str) -> list[Path]:
-    paths = list(map(Path, glob.glob(pattern, recursive=True)))
-    files = [path for path in paths if path.is_file()]
-    if not files:  # but maybe checkpoints that are folders
-        files = [file for path in paths for file in _files_below(path)]
-    if not files:
-        fixed = Path(pattern)
-        while glob.has_magic(str(fixed)):
-            fixed = fixed.parent
-        hint = _suggestion(fixed / "any") or f" ({fixed} does not exist)" * (not fixed.exists())
-        raise UsageError(
-            f"the pattern {pattern!r} matches no file{hint}: check it, and quote it so that the "
-            "shell does not expand it"
-        )
-    return _policy_files(files, f"the pattern {pattern!r}", Path(pattern).suffix.lower())
-
-
 def _policy_files(files: list[Path], what: str, suffix: str) -> list[Path]:
     """Files that have a reader, in natural order; ``suffix`` is the extension asked for, if any."""
     known = [path for path in files if is_policy_file(path, named=path.suffix.lower() == suffix)]
@@ -329,6 +308,14 @@ def _suggestion(path: Path) -> str:
     return f"; {folder} holds {', '.join(near)}" if near else ""
 
 
+class _Candidate(NamedTuple):
+    """A file to be read, or a policy in memory."""
+
+    source: Path | NamedPolicy
+    label: str = ""  # given by the user; may be empty
+    alone: bool = True  # whether that label is for this one only
+
+
 def _load(
     candidates: list[_Candidate], trust: bool, without_normaliser: bool, skip_unreadable: bool
 ) -> list[NamedPolicy]:
@@ -343,10 +330,10 @@ def _load(
         elif item.source.info.source == "random":
             key = item.source.info.label
         unique.setdefault((item.label, key), item)
+    sources = [item.source for item in unique.values()]
     policies = []
     taken: dict[str, bool] = {}
     objects: dict[str, bool] = {}
-    sources = [item.source for item in unique.values()]
     read = _read_all(sources, trust, without_normaliser, skip_unreadable)
     for named, (_, given, alone) in zip(read, unique.values(), strict=True):
         if named is None:
@@ -397,11 +384,10 @@ def _read_all(
             break  # it is known that another one is readable
     if errors and not (skip and any(result)):
         first = next(iter(errors.values()))
+        hint = f"nor can the other {len(errors) - 1} files be read" if len(errors) > 1 else ""
         if is_read:
             hint = "--skip-unreadable, in Python skip_unreadable=True, skips such files"
-            first.args = (f"{first} ({hint})",)
-        elif len(errors) > 1:
-            first.args = (f"{first} (nor can the other {len(errors) - 1} files be read)",)
+        first.args = (f"{first} ({hint})" if hint else str(first),)
         raise first
     reasons: dict[str, list[str]] = {}
     for path, text in ((path, str(error)) for path, error in errors.items()):
@@ -465,14 +451,9 @@ def read_paths(paths: Sequence[str | os.PathLike[str]]) -> list[PolicyInfo]:
         between = path.parent.parts[len(folder.parts) :]
         # A folder with the step stays in the label.
         informative = [part for part in between if part.lower() not in UNINFORMATIVE]
-        levels.append(
-            [
-                "/".join(filter(None, (group, *informative, path.stem))),
-                "/".join(filter(None, (group, *between, path.stem))),
-                "/".join(filter(None, (group, *between, path.name))),
-                path.as_posix(),
-            ]
-        )
+        parts = ((*informative, path.stem), (*between, path.stem), (*between, path.name))
+        levels.append(["/".join(filter(None, (group, *own))) for own in parts])
+        levels[-1].append(path.as_posix())
     labels = _shortest_distinct(levels)
     names = dict(zip(whole, zip(labels, groups, steps, strict=True), strict=True))
     return [PolicyInfo(*names[path]) for path in given]
@@ -494,20 +475,18 @@ def read_step(stem: str) -> int | None:
     """Training step in a file name without extension; None if there is none."""
     if _RUNS.fullmatch(stem):
         return None
+    match = _LARGE.fullmatch(stem)
     step = _step_of(stem, _STEM_PATTERNS)
-    if step is None and (match := _LARGE.fullmatch(stem)):
-        return int(match.group(1))
-    return step
+    return int(match.group(1)) if step is None and match else step
 
 
 def _step_of(text: str, patterns: Sequence[re.Pattern[str]]) -> int | None:
     for pattern in patterns:
-        match = pattern.fullmatch(text)
-        if match:
-            value = float(match.group(1)) * _SCALES[match.group(2).lower()]
-            # Large integers stay exact.
-            exact = "." not in match.group(1) and not match.group(2)
-            return int(match.group(1)) if exact else round(value)
+        if match := pattern.fullmatch(text):
+            number, unit = match.groups()
+            if number.isdigit() and not unit:  # large integers stay exact
+                return int(number)
+            return round(float(number) * _SCALES[unit.lower()])
     return None
 
 
@@ -573,7 +552,7 @@ class CheckpointWatcher:
         self._exclude = exclude and Path(os.path.abspath(exclude))
         self._unchanged: dict[Path, tuple[Stamp, float]] = {}  # and since when
         self._read: dict[Path, Stamp] = {}
-        self._rejected: dict[Path, tuple[Stamp, int]] = {}  # and the time of the folder
+        self._rejected: dict[Path, tuple[Stamp, Stamp | None]] = {}  # and the folder's
         self._assumed: set[str] = set()  # warned of
         self.missing: list[str] = []
         self.n_incomplete = 0
@@ -586,7 +565,7 @@ class CheckpointWatcher:
         for spec in list(self._specs):
             text = os.fspath(spec)
             try:
-                sources = [candidate.source for candidate in _find_policies(spec)]
+                sources = _find_policies(spec)
             except UsageError:
                 if not text or (":" in text and os.sep not in text):  # which cannot appear later
                     raise
@@ -596,7 +575,10 @@ class CheckpointWatcher:
             new += [source for source in sources if isinstance(source, NamedPolicy)]
             if sources and isinstance(sources[0], NamedPolicy):
                 self._specs.remove(spec)  # it will not change
-        new += self._read_complete(files.values())
+        self.n_incomplete = 0
+        for absolute, path in files.items():
+            if self._exclude not in Path(absolute).parents:
+                new += self._read_complete(path)
         assumed = [{*named.info.metadata.get(ASSUMED, ())} for named in new]
         _warn_of_assumptions(
             [named for named, own in zip(new, assumed, strict=True) if not self._assumed >= own]
@@ -608,41 +590,34 @@ class CheckpointWatcher:
         """Exclude a policy that cannot run, until its file changes."""
         path = Path(policy.info.source)
         if stamp := self._read.pop(path, None):
-            self._rejected[path] = stamp, _folder_time(path)
+            self._rejected[path] = stamp, _stamp(path.parent)
         _warn_of_rejection(reason)
 
-    def _read_complete(self, files: Iterable[Path]) -> list[NamedPolicy]:
-        new = []
-        self.n_incomplete = 0
-        for path in files:
-            stamp = _stamp(path)
-            if stamp is None or self._read.get(path) == stamp:  # removed meanwhile, or known
-                continue
-            if self._exclude in Path(os.path.abspath(path)).parents:
-                continue
-            before, folder_time = self._rejected.get(path, (None, 0))
-            if before == stamp and folder_time == _folder_time(path):
-                continue
-            if not self._is_complete(path, stamp):
-                self.n_incomplete += 1
-                continue
-            try:
-                [names] = read_paths([path])
-                new.append(_read_named(path, names, *self._allowed))
-                self._read[path] = stamp
-            except PivecError as error:
-                self._rejected[path] = stamp, _folder_time(path)
-                if before != stamp and _stamp(path) == stamp:  # not changed while it was read
-                    _warn_of_rejection(error)
-        return new
-
-    def _is_complete(self, path: Path, stamp: Stamp) -> bool:
-        now = time.monotonic()
+    def _read_complete(self, path: Path) -> list[NamedPolicy]:
+        """Read a file that is new and has settled."""
+        stamp, now = _stamp(path), time.monotonic()
+        if stamp is None or self._read.get(path) == stamp:  # removed meanwhile, or known
+            return []
+        rejected, folder = self._rejected.get(path, (None, None))
+        if rejected == stamp and folder == _stamp(path.parent):
+            return []
         before, since = self._unchanged.get(path, (None, now))
         self._unchanged[path] = stamp, since if before == stamp else now
         # The clock of a file system may differ; then the file is watched long enough.
         is_old = time.time() - stamp[1] / 1e9 >= self._settle
-        return is_old or (before == stamp and now - since >= self._settle)
+        if not is_old and not (before == stamp and now - since >= self._settle):
+            self.n_incomplete += 1
+            return []
+        try:
+            [names] = read_paths([path])
+            named = _read_named(path, names, *self._allowed)
+        except PivecError as error:
+            self._rejected[path] = stamp, _stamp(path.parent)
+            if rejected != stamp and _stamp(path) == stamp:  # not changed while it was read
+                _warn_of_rejection(error)
+            return []
+        self._read[path] = stamp
+        return [named]
 
 
 def named_together(infos: Sequence[PolicyInfo]) -> list[PolicyInfo]:
@@ -680,11 +655,6 @@ def _stamp(path: Path) -> Stamp | None:
     return status.st_size, status.st_mtime_ns
 
 
-def _folder_time(path: Path) -> int:
-    stamp = _stamp(path.parent)
-    return stamp[1] if stamp else 0
-
-
 def _warn_of_rejection(reason: PivecError) -> None:
     warnings.warn(f"{reason} (tried again when it changes)", PivecWarning, stacklevel=4)
 
@@ -713,7 +683,17 @@ def group_names(
             "checkpoints, or is set by `groups` for states from Python"
         )
     if groups:
-        return _by_patterns(runs, groups), "as given"
+        names: dict[str, str] = {}
+        for name, given in groups.items():
+            patterns = [given] if isinstance(given, str) else list(given)
+            matching = [run for run in runs if any(fnmatchcase(run, part) for part in patterns)]
+            if not matching:
+                known = f"the runs are {first_names(runs)}"
+                raise UsageError(f"no run matches {' or '.join(patterns)!r} of {name!r}: {known}")
+            for run in matching:
+                if names.setdefault(run, name) != name:
+                    raise UsageError(f"run {run!r} matches groups {names[run]!r} and {name!r}")
+        return names, "as given"
     algorithms: dict[str, set[str]] = {run: set() for run in runs}
     for info in policies:
         if info.group:
@@ -737,26 +717,6 @@ def _shared(names: Mapping[str, str]) -> dict[str, str]:
     """Runs whose group has other runs."""
     times = Counter(names.values())
     return {run: name for run, name in names.items() if name and times[name] > 1}
-
-
-def _by_patterns(runs: Sequence[str], groups: Patterns) -> dict[str, str]:
-    names: dict[str, str] = {}
-    for name, given in groups.items():
-        patterns = [given] if isinstance(given, str) else list(given)
-        matching = [run for run in runs if any(fnmatchcase(run, part) for part in patterns)]
-        if not matching:
-            known = ", ".join(runs[:8]) + (", ..." if len(runs) > 8 else "")
-            raise UsageError(
-                f"no run matches {' or '.join(patterns)!r} of group {name!r}: the runs are {known}"
-            )
-        for run in matching:
-            if run in names:
-                raise UsageError(
-                    f"expected each run in one group, but {run!r} matches those of {names[run]!r} "
-                    f"and of {name!r}"
-                )
-            names[run] = name
-    return names
 
 
 def rows_of_runs(

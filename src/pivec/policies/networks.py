@@ -107,7 +107,15 @@ class NetworkPolicy(_Sampling, BatchPolicy):
         object.__setattr__(self, "layers", _checked_layers(self.layers))
         width = self.n_outputs
         if self.state_std is not None:
-            object.__setattr__(self, "state_std", self._checked_state_std(self.state_std))
+            if self.head != "state_gaussian" or self.options.deviations != "plain":
+                raise UsageError("state_std needs a state_gaussian head with plain deviations")
+            array, expected = frozen(self.state_std), self.layers[-1][0].shape
+            if array.shape != expected or not np.isfinite(array).all() or (array < 0).any():
+                raise UsageError(
+                    f"state_std must hold finite numbers from 0 in the shape {expected} of the "
+                    f"last layer's weights, but has shape {array.shape}"
+                )
+            object.__setattr__(self, "state_std", array)
             width *= 2
         arrays = {"log_std": self.log_std, "low": self.low, "high": self.high}
         made = make_distribution(self.head, width, self.options, arrays)
@@ -116,17 +124,6 @@ class NetworkPolicy(_Sampling, BatchPolicy):
         object.__setattr__(self, "action_distribution", made)
         if self.normaliser is not None:
             self.normaliser.check_width(self.n_inputs, "the network expects")
-
-    def _checked_state_std(self, value: Any) -> Float:
-        if self.head != "state_gaussian" or self.options.deviations != "plain":
-            raise UsageError("state_std needs a state_gaussian head with plain deviations")
-        array, expected = frozen(value), self.layers[-1][0].shape
-        if array.shape != expected or not np.isfinite(array).all() or (array < 0).any():
-            raise UsageError(
-                f"state_std must have the shape {expected} of the last layer's weights and hold "
-                f"finite numbers from 0, but has shape {array.shape}"
-            )
-        return array
 
     @property
     def n_inputs(self) -> int:
@@ -145,14 +142,12 @@ class NetworkPolicy(_Sampling, BatchPolicy):
 
     @property
     def architecture(self) -> Hashable:
-        """Equal for policies whose weights can be stacked."""
         plain = ("network", self.sizes, self.activation, self.action_distribution.key)
         more = (self.state_std is not None, self.normaliser is not None)
         return (*plain, *more) if any(more) else plain
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 digest of everything that decides the actions."""
         digest = hashlib.sha256(repr(self.architecture).encode())
         for weight, bias in self.layers:
             digest.update(weight.tobytes() + bias.tobytes())
@@ -167,7 +162,6 @@ class NetworkPolicy(_Sampling, BatchPolicy):
         return digest.hexdigest()
 
     def respond(self, observations: Any, noise: NDArray[np.float32] | None) -> NDArray[Any]:
-        """Actions for ``observations`` (n, ...) given random numbers; the mode if None."""
         rows = self._rows(observations)
         batch_noise = None if noise is None else np.asarray(noise)[None]
         actions: NDArray[Any] = Stack(1, len(rows), self).respond(rows[None], batch_noise)[0]
@@ -186,12 +180,14 @@ class NetworkPolicy(_Sampling, BatchPolicy):
 
     def latent(self, observations: Any) -> Float:
         """Values (n, k) of the last hidden layer."""
-        return evaluate(self.activation, self._trunk.outputs(observations))
+        rows = self._rows(observations)
+        if self.normaliser is not None:
+            rows = self.normaliser.apply(rows)
+        return self._trunk(rows)
 
     @cached_property
-    def _trunk(self) -> NetworkPolicy:
-        layers = self.layers[:-1]
-        return NetworkPolicy(layers, self.activation, "deterministic", normaliser=self.normaliser)
+    def _trunk(self) -> Perceptrons:
+        return Perceptrons.of(self.layers[:-1], self.activation, self.activation)
 
     def distribution(self, observations: Any) -> Distribution:
         """Probabilities (n, actions), or means and standard deviations of (n, actions) each.
@@ -300,9 +296,8 @@ class Stack:
         if self._variances is not None and policy.state_std is not None:
             none = np.zeros(policy.n_outputs, np.float32)
             self._variances.put(slot, [(np.square(policy.state_std), none)])
-        for own, values in zip(
-            self._parameters, policy.action_distribution.parameters(), strict=True
-        ):
+        parameters = policy.action_distribution.parameters()
+        for own, values in zip(self._parameters, parameters, strict=True):
             own[slot, 0] = values
         if policy.normaliser is not None:
             for doubles, statistics in zip(self._statistics, policy.normaliser.arrays, strict=True):
@@ -405,23 +400,18 @@ class MaskedPolicy(_Sampling, BatchPolicy):
 class Model(ABC):
     """A function from observations to outputs.
 
-    The outputs of a row depend on nothing but the row, to the last bit.
+    The outputs of a row depend on nothing but the row, to the last bit. Subclasses set
+    ``fingerprint``, and the other attributes where they are known.
     """
 
-    @property
-    def n_latent(self) -> int:
-        """Width of the last hidden layer; 0 if unknown."""
-        return 0
+    fingerprint: str  # digest of everything that decides the outputs
+    n_inputs: int | None = None  # number of values of an observation
+    n_latent: int = 0  # width of the last hidden layer
 
-    @property
-    def n_inputs(self) -> int | None:
-        """Number of values of an observation; None if unknown."""
-        return None
-
-    @property
-    @abstractmethod
-    def fingerprint(self) -> str:
-        """Digest of everything that decides the outputs."""
+    def set(self, **facts: Any) -> None:
+        """Set attributes, in ``__post_init__`` of a frozen dataclass."""
+        for name, value in facts.items():
+            object.__setattr__(self, name, value)
 
     @abstractmethod
     def outputs(self, observations: Float) -> NDArray[Any]:
@@ -441,28 +431,17 @@ class Model(ABC):
 class Features(Model):
     """A model that replaces the observations a network receives, as convolutions do."""
 
-    @property
-    @abstractmethod
-    def n_outputs(self) -> int:
-        """Number of features."""
-
-    @property
-    @abstractmethod
-    def about(self) -> tuple[Any, ...]:
-        """What decides the features besides the weights."""
-
-    @property
-    @abstractmethod
-    def weights(self) -> tuple[Layer, ...]:
-        """All weights and biases."""
-
-    @property
-    def fingerprint(self) -> str:
-        return self.digest()
+    n_outputs: int
+    about: tuple[Any, ...]  # what decides the features besides the weights
+    weights: tuple[Layer, ...]
 
     def digest(self, *more: Any) -> str:
         """Digest of these features and of whatever follows them."""
         return _digest((*self.about, *more), self.weights)
+
+    @property
+    def fingerprint(self) -> str:  # type: ignore[override]
+        return self.digest()
 
 
 def _digest(about: Any, layers: Iterable[Layer] = (), normaliser: Normaliser | None = None) -> str:
@@ -492,13 +471,11 @@ class OutputPolicy(_Sampling, BatchPolicy):
 
     @property
     def architecture(self) -> Hashable:
-        """Equal for policies with the same kind of actions."""
         head = self.head
         return ("outputs", *((head.key, head.n_outputs, head.noise_size) if head else (None,)))
 
     @property
     def fingerprint(self) -> str:
-        """Digest of everything that decides the actions."""
         spec = self.description
         arrays = sorted((key, np.asarray(v).tolist()) for key, v in spec.arrays.items())
         about = self.model.fingerprint, (spec.name, spec.options, spec.discrete), arrays
@@ -506,24 +483,20 @@ class OutputPolicy(_Sampling, BatchPolicy):
 
     @property
     def n_latent(self) -> int:
-        """Width of the model's last hidden layer; 0 if unknown."""
         return self.model.n_latent
 
     def respond(self, observations: Any, noise: NDArray[np.float32] | None) -> NDArray[Any]:
         return self._choose(self._outputs(observations), noise)
 
     def distribution(self, observations: Any) -> Distribution:
-        """Probabilities, or means and deviations; see `NetworkPolicy.distribution`."""
         return self.action_distribution.distribution(self._outputs(observations))
 
     def latent(self, observations: Any) -> Float:
-        """Values (n, k) of the model's last hidden layer."""
         return self.model.latent(_prepared(observations, self.one_hot, self.normaliser))
 
     def bind(
         self, observation_space: gymnasium.Space[Any], action_space: gymnasium.Space[Any]
     ) -> OutputPolicy:
-        """Check that this policy fits an environment's spaces."""
         one_hot = _one_hot(observation_space, self.model.n_inputs)
         model = self.model.bind(observation_space)
         shape = observation_space.shape
@@ -634,23 +607,19 @@ class RecurrentNetwork(_Sampling, RecurrentPolicy):
             self.normaliser.check_width(self.n_inputs, "the network expects")
 
     @property
-    def _width(self) -> int:
-        """Number of inputs of the LSTM."""
+    def _width(self) -> int:  # inputs of the LSTM
         return len(self.cells[0][0]) - self.rest.n_inputs
 
     @property
     def n_inputs(self) -> int:
-        """Number of values of a flattened observation."""
         return (self.features and self.features.n_inputs) or self._width
 
     @property
     def architecture(self) -> Hashable:
-        """Equal for policies with equal memories and the same kind of actions."""
         return ("recurrent", len(self.cells), self.rest.architecture)
 
     @property
     def fingerprint(self) -> str:
-        """Digest of everything that decides the actions."""
         before = self.features.fingerprint if self.features is not None else ""
         about = len(self.cells), self.rest.fingerprint, before
         return _digest(about, self.cells, self.normaliser)
@@ -660,7 +629,6 @@ class RecurrentNetwork(_Sampling, RecurrentPolicy):
         return self.rest.action_distribution
 
     def initial_memory(self, n: int) -> Float:
-        """Zeros of shape (n, 2 * layers * size of the LSTM)."""
         return np.zeros((n, 2 * len(self.cells) * self.rest.n_inputs), np.float32)
 
     def respond(
@@ -670,13 +638,11 @@ class RecurrentNetwork(_Sampling, RecurrentPolicy):
         return self._choose(outputs, noise), memory
 
     def distribution(self, observations: Any, memory: NDArray[np.float32]) -> Distribution:
-        """Probabilities, or means and deviations; see `NetworkPolicy.distribution`."""
         return self.action_distribution.distribution(self.outputs(observations, memory)[0])
 
     def outputs(
         self, observations: Any, memory: NDArray[np.float32]
     ) -> tuple[Float, NDArray[np.float32]]:
-        """Network outputs (n, k), and the next memory."""
         x = _prepared(observations, self.one_hot, self.normaliser)
         x = x if self.features is None else self.features.outputs(x)
         x, before = x.reshape(len(x), -1), np.asarray(memory, np.float32)
@@ -702,7 +668,6 @@ class RecurrentNetwork(_Sampling, RecurrentPolicy):
     def bind(
         self, observation_space: gymnasium.Space[Any], action_space: gymnasium.Space[Any]
     ) -> RecurrentNetwork:
-        """Check that this policy fits an environment's spaces."""
         check_width(self.n_inputs, observation_space, flat=False)
         features = None if self.features is None else self.features.bind(observation_space)
         one_hot = _one_hot(observation_space, self.n_inputs)

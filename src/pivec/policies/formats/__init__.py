@@ -113,10 +113,7 @@ def register_format(suffix: str, reader: str) -> None:
     >>> register_format(".zip", "pivec.policies.formats.sb3:read_sb3")
     """
     if not suffix.startswith(".") or suffix != suffix.lower() or reader.count(":") != 1:
-        raise UsageError(
-            "a format needs an extension such as '.onnx' and a reader such as 'module:function', "
-            f"not {suffix!r} and {reader!r}"
-        )
+        raise UsageError(f"expected '.extension' and 'module:function', not {suffix!r}, {reader!r}")
     FORMATS[suffix] = reader
 
 
@@ -138,7 +135,7 @@ def is_policy_file(path: Path, *, named: bool = True) -> bool:
 
 
 def format_of(path: Path) -> str:
-    """Key of a file in `FORMATS`: its name if that is known, or its extension."""
+    """Key of a file in `FORMATS`: its name, or its extension."""
     return path.name if path.name in FORMATS else path.suffix.lower()
 
 
@@ -156,13 +153,8 @@ def read_file(
     if (name is None or path.suffix.lower() in PICKLES) and b"brax.training" in data:
         name = BRAX if data.startswith(b"\x80") else name
     if name is None:
-        what = well_known(path, data)
-        raise UsageError(
-            f"{path} is {what}"
-            if what
-            else f"{path} has the extension {path.suffix or '(none)'}, which has no reader: "
-            f"expected one of {', '.join(sorted(FORMATS))}"
-        )
+        other = f"of no known format: expected one of {', '.join(sorted(FORMATS))}"
+        raise UsageError(f"{path} is {well_known(path, data) or other}")
     if not data:
         raise BadPolicyFile(f"{path} is empty")
     module, _, function = name.partition(":")
@@ -184,13 +176,7 @@ def read_file(
 
 
 def well_known(path: Path, data: bytes) -> str:
-    """What a file without a reader is; empty if unknown.
-
-    Examples
-    --------
-    >>> well_known(Path("model/saved_model.pb"), b"")[:26]
-    'a SavedModel of TensorFlow'
-    """
+    """What a file without a reader is; empty if unknown."""
     text = (data[:SEARCHED_BYTES] + data[SEARCHED_BYTES:][-SEARCHED_BYTES:]).decode("latin1")
     for (name, content), what in UNREADABLE.items():
         if re.fullmatch(name, path.name) and re.search(content, text, re.DOTALL):
@@ -221,11 +207,7 @@ def readable(path: str | Path) -> Iterator[None]:
 
 
 def reader(read: Callable[[bytes, CheckpointFiles], Contents]) -> Callable[..., Contents]:
-    """Decorate a reader, so that it can also be called without a file on disk.
-
-    The decorated function takes the bytes, the name of the file in error messages, and optionally
-    its `CheckpointFiles`.
-    """
+    """Decorate a reader, so that it can also be called without a file on disk, by name."""
 
     @functools.wraps(read)
     def call(data: bytes, name: str = "the file", files: CheckpointFiles | None = None) -> Contents:
@@ -237,13 +219,7 @@ def reader(read: Callable[[bytes, CheckpointFiles], Contents]) -> Callable[..., 
 
 @dataclass(frozen=True)
 class CheckpointFiles:
-    """The files next to a policy file, and what the user allows.
-
-    Examples
-    --------
-    >>> CheckpointFiles().names(), CheckpointFiles().description()
-    ([], None)
-    """
+    """The files next to a policy file, and what the user allows."""
 
     path: Path | None = None  # None if the file is in memory
     trust: bool = False  # whether code in the file may run

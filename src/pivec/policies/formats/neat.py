@@ -109,12 +109,11 @@ class Graph(Model):
     outputs_at: tuple[int, ...]
     nodes: tuple[Node, ...]
 
-    @property
-    def n_inputs(self) -> int:
-        return len(self.inputs)
+    def __post_init__(self) -> None:
+        self.set(n_inputs=len(self.inputs))
 
     @property
-    def fingerprint(self) -> str:
+    def fingerprint(self) -> str:  # type: ignore[override]
         about = repr((self.inputs, self.outputs_at, self.nodes))
         return hashlib.sha256(about.encode()).hexdigest()
 
@@ -262,7 +261,16 @@ def read_pickled_genome(data: bytes, files: CheckpointFiles) -> tuple[OutputPoli
     """
     genome = _genome(data, files)
     inputs, outputs = _read_config(files)
-    content = {**_lists(genome), "inputs": inputs, "outputs": outputs}
+    nodes = [
+        [key, *(_state(gene).get(attribute) for attribute in ATTRIBUTES)]
+        for key, gene in genome["nodes"].items()
+    ]
+    links = [
+        [*pair, _state(gene).get("weight")]
+        for pair, gene in genome["connections"].items()
+        if isinstance(pair, tuple) and len(pair) == 2 and _state(gene).get("enabled")
+    ]
+    content = {"inputs": inputs, "outputs": outputs, "nodes": nodes, "connections": links}
     policy, own = _policy(content, files.description() or {}, files)
     info: dict[str, Any] = {"algorithm": "NEAT"}
     fitness = genome.get("fitness")
@@ -278,14 +286,36 @@ def _policy(
     known: frozenset[str] = frozenset(),
 ) -> tuple[OutputPolicy, dict[str, Any]]:
     """Make the policy of a genome's plain lists, as `save_genome` writes them."""
-    inputs, outputs = (_listed(content, key) for key in ("inputs", "outputs"))
+    for key in ("inputs", "outputs", "nodes", "connections"):
+        if not isinstance(content.get(key), list) or len(content[key]) > MAX_PARTS:
+            raise UsageError(f"{key} must be a list of at most {MAX_PARTS}")
+    inputs, outputs = content["inputs"], content["outputs"]
     keys = [*inputs, *outputs]
     if not inputs or not outputs or not all(type(n) is int for n in keys):
         raise UsageError("inputs and outputs must be whole numbers")
     if len(set(keys)) < len(keys):
         raise UsageError("the keys of inputs and outputs must be different")
-    nodes = [_node(entry) for entry in _listed(content, "nodes")]
-    links = [_connection(entry) for entry in _listed(content, "connections")]
+    nodes, links = [], []
+    for entry in content["nodes"]:
+        match entry:
+            case [int(number), bias, response, str(activation), str(aggregation)]:
+                for name, table in (
+                    (activation, NEAT_ACTIVATIONS),
+                    (aggregation, NEAT_AGGREGATIONS),
+                ):
+                    if name not in table:
+                        choices = ", ".join(table)
+                        raise UsageError(f"the function {name[:40]!r} is none of {choices}")
+                numbers = _number(bias), _number(response)
+                nodes.append(Node(number, *numbers, activation, aggregation))
+            case _:
+                raise UsageError("a node must be [key, bias, response, activation, aggregation]")
+    for entry in content["connections"]:
+        match entry:
+            case [int(source), int(target), weight]:
+                links.append((source, target, _number(weight)))
+            case _:
+                raise UsageError("a connection must be a list of two nodes and a weight")
     return described_outputs(
         make_graph(inputs, outputs, nodes, links),
         description,
@@ -296,13 +326,6 @@ def _policy(
     )
 
 
-def _listed(content: Mapping[str, Any], key: str) -> list[Any]:
-    value = content.get(key)
-    if not isinstance(value, list) or len(value) > MAX_PARTS:
-        raise UsageError(f"{key} must be a list of at most {MAX_PARTS}")
-    return value
-
-
 def _number(value: Any) -> float:
     try:
         number = float(value) if type(value) in (int, float) else math.nan
@@ -311,25 +334,6 @@ def _number(value: Any) -> float:
     if not math.isfinite(number):
         raise UsageError("biases, responses and weights must be finite numbers")
     return number
-
-
-def _node(entry: Any) -> Node:
-    match entry:
-        case [int(key), bias, response, str(activation), str(aggregation)]:
-            for name, known in ((activation, NEAT_ACTIVATIONS), (aggregation, NEAT_AGGREGATIONS)):
-                if name not in known:
-                    raise UsageError(
-                        f"the function {name[:40]!r} is unknown: expected one of {', '.join(known)}"
-                    )
-            return Node(key, _number(bias), _number(response), activation, aggregation)
-    raise UsageError("a node must be a list of key, bias, response, activation and aggregation")
-
-
-def _connection(entry: Any) -> tuple[int, int, float]:
-    match entry:
-        case [int(source), int(target), weight]:
-            return source, target, _number(weight)
-    raise UsageError("a connection must be a list of two nodes and a weight")
 
 
 def _genome(data: bytes, files: CheckpointFiles) -> Mapping[str, Any]:
@@ -360,19 +364,6 @@ def _state(thing: Any) -> Mapping[str, Any]:
     """Attributes of a genome or gene, interpreted or unpickled."""
     state = thing.state if isinstance(thing, Object) else getattr(thing, "__dict__", {})
     return state if isinstance(state, dict) else {}
-
-
-def _lists(genome: Mapping[str, Any]) -> dict[str, Any]:
-    nodes = [
-        [key, *(_state(gene).get(attribute) for attribute in ATTRIBUTES)]
-        for key, gene in genome["nodes"].items()
-    ]
-    connections = [
-        [*pair, _state(gene).get("weight")]
-        for pair, gene in genome["connections"].items()
-        if isinstance(pair, tuple) and len(pair) == 2 and _state(gene).get("enabled")
-    ]
-    return {"nodes": nodes, "connections": connections}
 
 
 def _read_config(files: CheckpointFiles) -> tuple[list[int], list[int]]:

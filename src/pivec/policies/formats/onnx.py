@@ -13,6 +13,7 @@ import contextlib
 import functools
 import hashlib
 import importlib.util
+import io
 import json
 import math
 import os
@@ -23,7 +24,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import IO, Any
 
 import numpy as np
@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from pivec.errors import BadPolicyFile, MissingExtra, PivecError, UsageError
 from pivec.parallel import THREAD_VARIABLES
 from pivec.policies.formats import CheckpointFiles, about, read_json, reader
-from pivec.policies.formats.described import described_outputs
+from pivec.policies.formats.described import described_outputs, parse_npy
 from pivec.policies.forward import Float
 from pivec.policies.networks import Model, OutputPolicy, row_by_row
 
@@ -80,7 +80,9 @@ def read_onnx(data: bytes, files: CheckpointFiles) -> tuple[OutputPolicy, dict[s
         own = declared["metadata"].get("pivec", "")
         with about("its metadata"):
             description = read_json(own.encode()) if own else {}
-    model = _make_model(data, files.name, declared, description.get("output"))
+    names = list(declared["outputs"])
+    output = description.get("output", names[0] if len(names) == 1 else None)
+    model = _make_model(data, files.name, declared, output)
     whole = "int" in declared["outputs"][model.output]
     return described_outputs(model, description, files, obvious=whole)
 
@@ -96,7 +98,7 @@ def _declarations(data: bytes) -> dict[str, Any]:
     if importlib.util.find_spec("onnxruntime") is None:
         raise MissingExtra("reading an ONNX model", "onnx")
     reject_external_data(data)
-    return runtime().load(hashlib.sha256(data).hexdigest(), data, "it")
+    return runtime().load(data, "it")
 
 
 def _make_model(data: bytes, name: str, declared: dict[str, Any], output: Any) -> OnnxModel:
@@ -104,21 +106,15 @@ def _make_model(data: bytes, name: str, declared: dict[str, Any], output: Any) -
     if len(inputs) != 1:
         raise UsageError(f"expected one input, a batch of observations, but it has {len(inputs)}")
     given, kind, shape = inputs[0]
-    if kind not in TYPES:
-        raise UsageError(f"its input is a {kind}, not a batch of numbers")
+    if not isinstance(output, str) or output not in outputs:
+        names = ", ".join(outputs)[:200]
+        raise UsageError(f"it has the outputs {names}: set 'output' in its description to one")
+    for what, type_name in (("input", kind), ("output", outputs[output])):
+        if type_name not in TYPES:
+            raise UsageError(f"its {what} is a {type_name}, not a batch of numbers")
     sizes = [n for n in shape if n is not None]
     if not shape or not all(0 < n <= MAX_INPUTS for n in sizes) or math.prod(sizes) > MAX_INPUTS:
         raise UsageError(f"its input has the shape {str(shape)[:80]}, not that of a batch")
-    names = list(outputs)
-    if output is None and len(names) == 1:
-        output = names[0]
-    if not isinstance(output, str) or output not in names:
-        raise UsageError(
-            f"it has the outputs {', '.join(names)[:200]}: set 'output' in its description to one "
-            "of them"
-        )
-    if outputs[output] not in TYPES:
-        raise UsageError(f"its output is a {outputs[output]}, not a batch of numbers")
     return OnnxModel(data, name, output, given, kind, tuple(shape))
 
 
@@ -133,14 +129,11 @@ class OnnxModel(Model):
     input_type: str
     input_shape: tuple[int | None, ...]  # batch first; None for any size
 
-    @property
-    def n_inputs(self) -> int | None:
+    def __post_init__(self) -> None:
         sizes = [n for n in self.input_shape[1:] if n is not None]
-        return math.prod(sizes) if len(sizes) == len(self.input_shape) - 1 else None
-
-    @property
-    def fingerprint(self) -> str:
-        return hashlib.sha256(self.data + self.output.encode()).hexdigest()
+        whole = len(sizes) == len(self.input_shape) - 1
+        fingerprint = hashlib.sha256(self.data + self.output.encode()).hexdigest()
+        self.set(n_inputs=math.prod(sizes) if whole else None, fingerprint=fingerprint)
 
     def outputs(self, observations: Float) -> NDArray[Any]:
         rows = self._shaped(np.asarray(observations))
@@ -165,12 +158,12 @@ class OnnxModel(Model):
 
     def _ask(self, rows: NDArray[Any]) -> NDArray[Any]:
         batch = self.input_shape[0] or 1
-        request = {"input": self.input_name, "output": self.output, "batch": batch}
-        given = rows.astype(TYPES[self.input_type])
-        result = runtime().run(self._key, self.data, self.name, request, given)
+        names = {"key": self._key, "input": self.input_name, "output": self.output}
+        typed = rows.astype(TYPES[self.input_type])
+        result = runtime().run(self.data, self.name, {**names, "batch": batch}, typed)
         return result.reshape(len(rows), -1)
 
-    @cached_property
+    @functools.cached_property
     def _key(self) -> str:
         return hashlib.sha256(self.data).hexdigest()
 
@@ -253,21 +246,20 @@ class Runtime:
         self._process: Any = None
         self._loaded: set[str] = set()
 
-    def load(self, key: str, data: bytes, name: str) -> dict[str, Any]:
+    def load(self, data: bytes, name: str) -> dict[str, Any]:
         """Load a model and return what it declares: inputs, outputs, metadata."""
         with self._lock:
-            return self._ask({"key": key}, data, name)[0]
+            return self._ask({"key": hashlib.sha256(data).hexdigest()}, data, name)[0]
 
     def run(
-        self, key: str, data: bytes, name: str, request: dict[str, Any], rows: NDArray[Any]
+        self, data: bytes, name: str, request: dict[str, Any], rows: NDArray[Any]
     ) -> NDArray[Any]:
         """Outputs of a model, which is loaded first if the process is new."""
         with self._lock:
-            if key not in self._loaded:
-                self._ask({"key": key}, data, name)
-            header = {"key": key, "type": rows.dtype.str, "shape": rows.shape, **request}
-            known, content = self._ask(header, np.ascontiguousarray(rows).data.cast("B"), name)
-        return np.frombuffer(content, known["type"]).reshape(known["shape"])
+            if request["key"] not in self._loaded:
+                self._ask({"key": request["key"]}, data, name)
+            _, content = self._ask(request, _npy(rows), name)
+        return parse_npy(content)
 
     def stop(self) -> None:
         """End the process."""
@@ -278,19 +270,33 @@ class Runtime:
             process.communicate()
 
     def _ask(
-        self, header: dict[str, Any], content: bytes | memoryview, name: str
+        self, header: dict[str, Any], content: bytes, name: str
     ) -> tuple[dict[str, Any], bytes]:
         try:
             if self._process is None:
-                self._process = _start_process()
+                variables = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+                self._process = subprocess.Popen(  # noqa: S603
+                    [sys.executable, "-c", f"from {__name__} import main; main()"],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    env=os.environ | variables | dict.fromkeys(THREAD_VARIABLES, "1"),
+                )
             _send(self._process.stdin, {**header, "seconds": SECONDS}, content)
             known, answer = _receive(self._process.stdout)
         except (OSError, EOFError) as error:
-            process = self._process
-            _, last = process.communicate()
-            self._process = None
+            process, self._process = self._process, None
+            _, errors = process.communicate()
             self.stop()
-            raise BadPolicyFile(_reason(process.returncode, last, name)) from error
+            if process.returncode == -getattr(signal, "SIGALRM", 0):
+                what = f"was stopped: it took more than {SECONDS} seconds for one batch"
+            else:
+                last = " ".join(errors.decode(errors="replace").strip().splitlines()[-1:])[:200]
+                what = (
+                    f"ended the process of onnxruntime with code {process.returncode} ({last}): it "
+                    f"may need more than {MEMORY >> 20} MB of memory"
+                )
+            raise BadPolicyFile(f"{name} {what}") from error
         except BaseException:  # Ctrl-C: a late answer must not be taken for the next one
             self.stop()
             raise
@@ -300,30 +306,13 @@ class Runtime:
         return known, answer
 
 
-def _start_process() -> subprocess.Popen[bytes]:
-    variables = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    variables |= dict.fromkeys(THREAD_VARIABLES, "1")
-    return subprocess.Popen(  # noqa: S603
-        [sys.executable, "-c", f"from {__name__} import main; main()"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=os.environ | variables,
-    )
+def _npy(array: NDArray[Any]) -> bytes:
+    stream = io.BytesIO()
+    np.save(stream, array, allow_pickle=False)
+    return stream.getvalue()
 
 
-def _reason(code: int, errors: bytes, name: str) -> str:
-    """Why the process ended."""
-    if code == -getattr(signal, "SIGALRM", 0):
-        return f"{name} was stopped: it took more than {SECONDS} seconds for one batch"
-    last = " ".join(errors.decode(errors="replace").strip().splitlines()[-1:])[:200]
-    return (
-        f"{name} ended the process of onnxruntime with code {code} ({last}): it may need more than "
-        f"{MEMORY >> 20} MB of memory"
-    )
-
-
-def _send(file: IO[bytes], header: dict[str, Any], content: bytes | memoryview = b"") -> None:
+def _send(file: IO[bytes], header: dict[str, Any], content: bytes = b"") -> None:
     """Send a line of JSON and the bytes after it."""
     file.write(json.dumps({**header, "size": len(content)}).encode() + b"\n")
     file.write(content)
@@ -342,34 +331,44 @@ def _receive(file: IO[bytes]) -> tuple[dict[str, Any], bytes]:
 
 
 def main() -> None:
-    """Run the child process; what libraries print goes to standard error."""
+    """Run the child process, which answers requests until there are no more."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent
-    replies = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)
-    serve(sys.stdin.buffer, replies)
-
-
-def serve(requests: IO[bytes], replies: IO[bytes]) -> None:
-    """Answer requests until there are no more."""
+    requests, replies = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what libraries print goes to standard error
     threading.Thread(target=_follow, args=(os.getppid(),), daemon=True).start()
     import onnxruntime
 
+    options = onnxruntime.SessionOptions()
+    # One thread: many small policies run in parallel. No optimisation: folding constants would
+    # run parts of the graph while it is loaded.
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.log_severity_level = 4
     sessions: dict[str, Any] = {}
-    reply: tuple[dict[str, Any], bytes | memoryview]
+    reply: tuple[dict[str, Any], bytes]
     with contextlib.suppress(EOFError):
         limit_memory = _confine()
         while True:
             header, content = _receive(requests)
             _alarm(header["seconds"])
             try:
-                if "shape" in header:
-                    result = _run_session(sessions[header["key"]], header, content)
-                    known = {"type": result.dtype.str, "shape": result.shape}
-                    reply = known, np.ascontiguousarray(result).data.cast("B")
+                if "batch" in header:
+                    reply = {}, _npy(_run_session(sessions[header["key"]], header, content))
                 else:
                     limit_memory(MEMORY + MEMORY_RATIO * len(content))
-                    session = sessions[header["key"]] = _load_session(onnxruntime, content)
-                    reply = _declared(session), b""
+                    session = onnxruntime.InferenceSession(
+                        content, options, providers=["CPUExecutionProvider"]
+                    )
+                    sessions[header["key"]] = session
+                    declared = {
+                        "inputs": [
+                            [x.name, x.type, [n if isinstance(n, int) else None for n in x.shape]]
+                            for x in session.get_inputs()
+                        ],
+                        "outputs": {x.name: x.type for x in session.get_outputs()},
+                        "metadata": dict(session.get_modelmeta().custom_metadata_map),
+                    }
+                    reply = declared, b""
             except Exception as error:  # onnxruntime has a dozen kinds, and names may not be text
                 what = f"({type(error).__name__}: {' '.join(str(error).split())[:300]})"
                 other = f"is not an ONNX model, or one that onnxruntime cannot run {what}"
@@ -405,30 +404,9 @@ def _confine() -> Callable[[int], None]:
     return limit
 
 
-def _load_session(onnxruntime: Any, data: bytes) -> Any:
-    options = onnxruntime.SessionOptions()
-    # One thread: many small policies run in parallel. No optimisation: folding constants would
-    # run parts of the graph while it is loaded.
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.log_severity_level = 4
-    return onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
-
-
-def _declared(session: Any) -> dict[str, Any]:
-    return {
-        "inputs": [
-            [given.name, given.type, [n if isinstance(n, int) else None for n in given.shape]]
-            for given in session.get_inputs()
-        ],
-        "outputs": {output.name: output.type for output in session.get_outputs()},
-        "metadata": dict(session.get_modelmeta().custom_metadata_map),
-    }
-
-
 def _run_session(session: Any, header: dict[str, Any], content: bytes) -> NDArray[Any]:
     """Run a model for every row, in batches of the size that it takes."""
-    rows = np.frombuffer(content, header["type"]).reshape(header["shape"])
+    rows = parse_npy(content)
 
     def answer(batch: NDArray[Any]) -> NDArray[Any]:
         _alarm(header["seconds"])

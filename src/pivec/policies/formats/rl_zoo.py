@@ -32,13 +32,7 @@ MAX_WIDTH = 1 << 24
 STACK = "gymnasium.wrappers:FrameStackObservation"
 RESHAPE = "gymnasium.wrappers:ReshapeObservation"
 PICKLE_MODULES = (
-    "gymnasium",
-    "gym",
-    "numpy",
-    "collections",
-    "copyreg",
-    "stable_baselines3",
-    "sb3_contrib",
+    *("gymnasium", "gym", "numpy", "collections", "copyreg", "stable_baselines3", "sb3_contrib"),
 )
 NORMALISER_NAMES = ("vecnormalize", "vec_normalize", "vecnorm", "vec_norm")
 
@@ -76,25 +70,19 @@ class ZooRun:
 
 def find_zoo_run(files: CheckpointFiles) -> ZooRun | None:
     """Read the folder of a run of RL Zoo; None if the checkpoint is in no such folder."""
-    folder = _zoo_folder(files)
-    parts = [files.read(folder + file) for file in (CONFIG, COMMAND)] if folder else []
+    if files.path is None:
+        return None
+    # The folder is named after the environment, as the run, or if that was renamed the last model.
+    run = re.fullmatch(r"(.+?)_\d+(?:_[0-9a-f-]{36})?", files.path.resolve().parent.name)
+    models = {files.path.name, *files.names(r".*\.zip")}
+    folders = files.names(r"[^/]+/")
+    found = [folder for folder in folders if run is not None and folder == f"{run[1]}/"]
+    found += [folder for folder in folders if f"{folder[:-1]}.zip" in models]
+    parts = [files.read(found[0] + file) for file in (CONFIG, COMMAND)] if found else []
     if parts in ([], [None, None]):
         return None
-    with about(f"{folder}{CONFIG} or {COMMAND} next to it"):
-        return _read_run(folder, *parts)
-
-
-def _zoo_folder(files: CheckpointFiles) -> str:
-    """Name of the folder named after the environment, with a slash; empty if there is none."""
-    if files.path is None:
-        return ""
-    folders = files.names(r"[^/]+/")
-    run = re.fullmatch(r"(.+?)_\d+(?:_[0-9a-f-]{36})?", files.path.resolve().parent.name)
-    if run is not None and f"{run[1]}/" in folders:
-        return f"{run[1]}/"
-    # A run that was renamed: the last model has the folder's name.
-    models = {files.path.name, *files.names(r".*\.zip")}
-    return next((folder for folder in folders if f"{folder[:-1]}.zip" in models), "")
+    with about(f"{found[0]}{CONFIG} or {COMMAND} next to it"):
+        return _read_run(found[0], *parts)
 
 
 @functools.lru_cache(maxsize=16)  # the checkpoints of a run share it, and YAML is slow to read
@@ -112,21 +100,20 @@ def _read_run(folder: str, config: bytes | None, command: bytes | None) -> ZooRu
         entries = listed if isinstance(listed, list) else [listed] * (listed is not None)
         wrappers += [_wrapper(entry, budget) for entry in entries]
     stack, imports = settings.get("frame_stack") or 1, given.get("gym_packages") or []
-    known = {
+    valid = {
         "env": isinstance(environment, str) and 0 < len(environment) <= 200,
         "env_kwargs": isinstance(arguments, dict),
         "frame_stack": type(stack) is int and 0 < stack <= MAX_STACK,
         "gym_packages": isinstance(imports, list) and all(isinstance(x, str) for x in imports),
     }
-    if not all(known.values()):
-        raise UsageError(f"{next(key for key in known if not known[key])} has an invalid value")
+    if not all(valid.values()):
+        raise UsageError(f"{next(key for key in valid if not valid[key])} has an invalid value")
     arguments.pop("render_mode", None)
     normalises = _literal(settings.get("normalize", False))
     if isinstance(normalises, dict):
         normalises = normalises.get("norm_obs", True)
-    normalised = None if config is None else bool(normalises)
-    own = tuple(wrappers), stack, tuple(imports), normalised
-    return ZooRun(folder, environment, arguments, *own)
+    known = None if config is None else bool(normalises)
+    return ZooRun(folder, environment, arguments, tuple(wrappers), stack, tuple(imports), known)
 
 
 class _PlainLoader(yaml.SafeLoader):  # type: ignore[misc]

@@ -59,6 +59,8 @@ if TYPE_CHECKING:
 
 SB3Policy = NetworkPolicy | OutputPolicy | RecurrentNetwork | MaskedPolicy
 
+INSTEAD = "which is not supported: pass it as module:object"
+NO_DISTRIBUTION = ("TD3", "DDPG", "ARS")  # whose policies only give actions
 DISAGREE = "it is damaged: its action space does not fit its weights"
 KNOWN_EXTRACTORS = tuple(
     f"<class 'stable_baselines3.common.torch_layers.{kind}'>"
@@ -107,7 +109,7 @@ def read_sb3(data: bytes, files: CheckpointFiles) -> tuple[SB3Policy, dict[str, 
     run = find_zoo_run(files)
     normaliser, normaliser_file = find_normaliser(files, settings.trained_normalised, run)
     if normaliser is not None and run is not None and run.frame_stack > 1:
-        raise _unsupported_observations("what is normalised and then stacked")
+        raise BadPolicyFile(f"it takes what is normalised and then stacked, {INSTEAD}")
     algorithm = _find_algorithm(settings, tensors)
     policy: SB3Policy
     try:
@@ -169,21 +171,17 @@ class SB3Settings:
         self.values = read_json(data, budget)
 
     def mapping(self, key: str) -> Mapping[str, Any]:
-        """Object under a key, empty if there is none."""
         value = self.values.get(key)
         return value if isinstance(value, dict) else {}
 
-    def argument(self, key: str, default: Any = None) -> Any:
-        """Keyword argument of the policy's class."""
+    def argument(self, key: str, default: Any = None) -> Any:  # of the policy's class
         return self.mapping("policy_kwargs").get(key, default)
 
     @property
     def policy_module(self) -> str:
-        """Module of the policy's class; empty if unknown."""
         return str(self.mapping("policy_class").get("__module__", ""))
 
-    def kind(self, key: str) -> str:
-        """Class of a space."""
+    def kind(self, key: str) -> str:  # class of a space
         return _class_name(self.mapping(key).get(":type:"))
 
     def shape(self, key: str) -> tuple[int, ...] | None:
@@ -202,10 +200,8 @@ class SB3Settings:
         for activation in ACTIVATIONS:  # which are torch's modules
             if activation.replace("_", "") == name:
                 return activation
-        raise BadPolicyFile(
-            f"it has the activation {str(text)[:80]}, which is not supported: expected one of "
-            f"{', '.join(ACTIVATIONS)}"
-        )
+        known = ", ".join(ACTIVATIONS)
+        raise BadPolicyFile(f"its activation {str(text)[:80]} is not supported: expected {known}")
 
     def _words(self, field: str) -> list[str]:
         """Words of an array of the action space as printed in the JSON."""
@@ -301,57 +297,35 @@ def _normalised(
         if len(shape or ()) == 3 or (
             isinstance(features, CombinedFeatures) and features.changes_images(normaliser)
         ):
-            raise _unsupported_observations("images that are normalised")
+            raise BadPolicyFile(f"it takes images that are normalised, {INSTEAD}")
     return replace(policy, normaliser=normaliser)
 
 
-def _unsupported_observations(what: str) -> BadPolicyFile:
-    return BadPolicyFile(f"it takes {what}, which is not supported: pass it as module:object")
-
-
 def _features(settings: SB3Settings, tensors: Tensors) -> Features | None:
-    """Feature extractor before the network, if there is one."""
+    """The feature extractor before the network: NatureCNN, CombinedExtractor, or none."""
     space, shape = settings.mapping("observation_space"), settings.shape("observation_space")
-    extractor = settings.argument("features_extractor_class")
-    scaled = bool(settings.argument("normalize_images", True))
-    features, unknown = None, None
-    if extractor is not None and extractor not in KNOWN_EXTRACTORS:
-        unknown = "a policy with a features extractor of its own"
-    elif settings.policy_module not in POLICY_MODULES:
-        unknown = f"a policy class of {settings.policy_module[:80]}"
-    else:
-        features = read_extractor(tensors, space, shape, scaled)
-        if features is None and any("features_extractor." in key for key in tensors):
-            unknown = "a policy with a features extractor of its own"
-        elif (
-            features is None and space.get("dtype") == "uint8" and scaled and len(shape or ()) == 3
-        ):
-            unknown = "image observations without a CNN"
-    if unknown is not None:
-        raise BadPolicyFile(
-            f"it has {unknown}, which is not supported: expected MLPs, NatureCNN or "
-            "CombinedExtractor"
-        )
-    return features
+    scaled = bool(settings.argument("normalize_images", True))  # images are divided by 255
+    supported = "which is not supported: expected MLPs, NatureCNN or CombinedExtractor"
+    if settings.argument("features_extractor_class") not in (None, *KNOWN_EXTRACTORS):
+        raise BadPolicyFile(f"it has a features extractor of its own, {supported}")
+    if settings.policy_module not in POLICY_MODULES:
+        raise BadPolicyFile(f"it has a policy class of {settings.policy_module[:80]}, {supported}")
 
+    def nature(prefix: str, shape: tuple[int, ...] | None, scaled: bool) -> ImageFeatures:
+        if shape is None or len(shape) != 3:
+            raise BadPolicyFile(f"a CNN needs images with three axes, not of shape {shape}")
+        names = [f"{prefix}.cnn.{2 * i}" for i in range(len(NATURE))]
+        scale = 255.0 if scaled else 1.0
+        return find_features(tensors, names, f"{prefix}.linear.0", shape, NATURE, scale)
 
-def read_extractor(
-    tensors: Tensors, space: Mapping[str, Any], shape: tuple[int, ...] | None, scaled: bool
-) -> Features | None:
-    """Find the feature extractor of Stable-Baselines3: NatureCNN, CombinedExtractor, or none.
-
-    ``space`` holds the settings of the observation space and ``shape`` is its shape; ``scaled``
-    says whether images are divided by 255.
-    """
     for prefix in EXTRACTORS:
         if f"{prefix}.cnn.0.weight" in tensors:
-            scaled = scaled and space.get("dtype") == "uint8"
-            return _nature(tensors, prefix, shape, scaled)
+            return nature(prefix, shape, scaled and space.get("dtype") == "uint8")
         inside = f"{prefix}.extractors."
         names = [key.removeprefix(inside) for key in tensors if key.startswith(inside)]
         if keys := {name.partition(".")[0] for name in names}:
             parts = [
-                replace(part, image=_nature(tensors, inside + part.key, part.shape, scaled))
+                replace(part, image=nature(inside + part.key, part.shape, scaled))
                 if part.key in keys
                 else part
                 for part in read_spaces(space.get("spaces"))
@@ -359,18 +333,11 @@ def read_extractor(
             if odd := sorted(keys - {part.key for part in parts}):
                 raise BadPolicyFile(f"it has features of {odd[0][:80]!r}, which it never observes")
             return CombinedFeatures(tuple(parts))
+    if any("features_extractor." in key for key in tensors):
+        raise BadPolicyFile(f"it has a features extractor of its own, {supported}")
+    if space.get("dtype") == "uint8" and scaled and len(shape or ()) == 3:
+        raise BadPolicyFile(f"it has image observations without a CNN, {supported}")
     return None
-
-
-def _nature(
-    tensors: Tensors, prefix: str, shape: tuple[int, ...] | None, scaled: bool
-) -> ImageFeatures:
-    """Stable-Baselines3's NatureCNN for images of ``shape``."""
-    if shape is None or len(shape) != 3:
-        raise BadPolicyFile(f"a CNN needs images with three axes, not of shape {shape}")
-    names = [f"{prefix}.cnn.{2 * i}" for i in range(len(NATURE))]
-    scale = 255.0 if scaled else 1.0
-    return find_features(tensors, names, f"{prefix}.linear.0", shape, NATURE, scale)
 
 
 def read_spaces(text: Any) -> list[Part]:
@@ -440,11 +407,10 @@ def _squashed_actor(tensors: Tensors, settings: SB3Settings) -> dict[str, Any]:
     }
 
 
-def _deterministic_actor(tensors: Tensors, settings: SB3Settings) -> dict[str, Any]:  # noqa: ARG001
+def _deterministic_actor(_: Tensors, settings: SB3Settings) -> dict[str, Any]:
     """TD3 and DDPG: one squashed action per state."""
-    activation = settings.activation("relu")
-    layers = ["actor.mu"]
-    return {"layers": layers, "activation": activation, "head": "deterministic", "squash": True}
+    known = {"layers": ["actor.mu"], "head": "deterministic", "squash": True}
+    return {**known, "activation": settings.activation("relu")}
 
 
 def _action_values(tensors: Tensors, settings: SB3Settings) -> dict[str, Any]:
@@ -584,20 +550,16 @@ class LibraryModel(Model):
     policy: Any = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "policy", _load(self.data, self.package, self.algorithm))
+        from gymnasium import spaces
+
+        self.set(policy=_load(self.data, self.package, self.algorithm))
+        space = self.policy.observation_space
+        if isinstance(space, spaces.Discrete | spaces.MultiDiscrete):
+            self.set(n_inputs=prod(space.shape or ()))  # the library one-hot encodes them itself
 
     def __reduce__(self) -> tuple[Any, ...]:
         given = (self.data, self.package, self.algorithm, self.fingerprint, self.space)
         return LibraryModel, given
-
-    @property
-    def n_inputs(self) -> int | None:
-        """Number of discrete values, which the library one-hot encodes itself; else None."""
-        from gymnasium import spaces
-
-        space = self.policy.observation_space
-        whole = isinstance(space, spaces.Discrete | spaces.MultiDiscrete)
-        return int(np.prod(space.shape)) if whole else None
 
     def bind(self, observation_space: gymnasium.Space[Any]) -> Self:
         from gymnasium import spaces
@@ -611,32 +573,31 @@ class LibraryModel(Model):
         """What the outputs mean."""
         from stable_baselines3.common import distributions
 
-        policy, shape = self.policy, self.policy.action_space.shape
-        options = Options(shape=shape if shape and len(shape) > 1 else None)
+        policy, space = self.policy, self.policy.action_space
+        options = Options(shape=space.shape if space.shape and len(space.shape) > 1 else None)
         if hasattr(policy, "q_net") or hasattr(policy, "quantile_net"):
             epsilon = float(getattr(policy, "exploration_rate", 0.0))
             return DistributionSpec("epsilon_greedy", replace(options, epsilon=epsilon))
-        kind = getattr(policy, "action_dist", None) or getattr(
-            getattr(policy, "actor", None), "action_dist", None
-        )
-        squash = bool(policy.squash_output)
-        match kind:
+        actor = getattr(policy, "actor", None)
+        match getattr(policy, "action_dist", None) or getattr(actor, "action_dist", None):
             case distributions.CategoricalDistribution():
                 return DistributionSpec("categorical")
             case distributions.MultiCategoricalDistribution():
-                choices = tuple(policy.action_space.nvec.ravel().tolist())
-                return DistributionSpec("multi_categorical", replace(options, choices=choices))
+                options = replace(options, choices=tuple(space.nvec.ravel().tolist()))
+                return DistributionSpec("multi_categorical", options)
             case distributions.BernoulliDistribution():
                 return DistributionSpec("bernoulli", options)
             case (
                 distributions.DiagGaussianDistribution()
                 | distributions.StateDependentNoiseDistribution()
             ):
+                squash = bool(policy.squash_output)
                 options = replace(options, squash=squash, deviations="plain")
                 return DistributionSpec("state_gaussian", options)
-            case None if self.algorithm in ("TD3", "DDPG", "ARS"):
-                whole = policy.action_space.shape == ()
-                return DistributionSpec("actions" if whole else "deterministic", options)
+            case None if self.algorithm in NO_DISTRIBUTION:
+                return DistributionSpec(
+                    "actions" if space.shape == () else "deterministic", options
+                )
         raise BadPolicyFile(
             f"its policy is a {type(policy).__name__}, whose action distribution is not known (for "
             "MaskablePPO only MLPs are supported): pass it as module:object"
@@ -658,19 +619,26 @@ class LibraryModel(Model):
             ) from error
 
     def _observation(self, rows: NDArray[Any]) -> Any:
-        """A batch of one observation in the form of the environment."""
+        """Undo Gymnasium's flattening of dictionaries; all zeros stand for the discrete value 0."""
         from gymnasium import spaces
 
         space = self.space or self.policy.observation_space
         if not isinstance(space, spaces.Dict):
             return _typed(rows, space)
-        sizes = [spaces.flatdim(part) for part in space.spaces.values()]
-        pieces = np.split(rows, np.cumsum(sizes)[:-1], axis=1)
-        return {key: _unflat(space[key], rows) for key, rows in zip(space, pieces, strict=True)}
+        ends = np.cumsum([spaces.flatdim(part) for part in space.spaces.values()])
+        result = {}
+        for key, own in zip(space, np.split(rows, ends[:-1], axis=1), strict=True):
+            part, values = space[key], own
+            if isinstance(part, spaces.Discrete | spaces.MultiDiscrete):
+                columns = np.split(own, np.cumsum(counts(part))[:-1], axis=1)
+                chosen = np.stack([column.argmax(axis=1) for column in columns], axis=1)
+                values = chosen + np.ravel(part.start)
+            result[key] = _typed(values.reshape(len(values), *(part.shape or ())), part)
+        return result
 
     def _numbers(self, observation: Any) -> NDArray[Any]:
         policy = self.policy
-        if self.algorithm in ("TD3", "DDPG", "ARS"):
+        if self.algorithm in NO_DISTRIBUTION:
             return np.asarray(policy.predict(observation, deterministic=True)[0])
         tensor, _ = policy.obs_to_tensor(observation)
         if hasattr(policy, "q_net"):
@@ -687,16 +655,6 @@ class LibraryModel(Model):
         if hasattr(given, "logits"):
             return np.asarray(given.logits)
         return np.concatenate([np.asarray(given.mean), np.asarray(given.stddev)], axis=1)
-
-
-def _unflat(space: gymnasium.Space[Any], rows: NDArray[Any]) -> NDArray[Any]:
-    """Undo Gymnasium's flattening; all zeros stand for the discrete value 0."""
-    from gymnasium import spaces
-
-    if isinstance(space, spaces.Discrete | spaces.MultiDiscrete):
-        parts = np.split(rows, np.cumsum(counts(space))[:-1], axis=1)
-        rows = np.stack([part.argmax(axis=1) for part in parts], axis=1) + np.ravel(space.start)
-    return _typed(rows.reshape(len(rows), *(space.shape or ())), space)
 
 
 def _typed(rows: NDArray[Any], space: gymnasium.Space[Any]) -> NDArray[Any]:

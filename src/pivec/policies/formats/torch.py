@@ -449,8 +449,7 @@ class TorchModel(Model):
     def __reduce__(self) -> tuple[Any, ...]:
         return _make_model, (self.data, self.kind, self.output)
 
-    @property
-    def fingerprint(self) -> str:
+    def __post_init__(self) -> None:
         archive = BoundedZip(self.data, Budget(len(self.data), f"a {self.kind} program"))
         digest = hashlib.sha256(repr(self.output).encode())
         for member in sorted(archive.members):
@@ -459,7 +458,7 @@ class TorchModel(Model):
             if inner != ".data/serialization_id":
                 content = archive.read(member)
                 digest.update(f"{inner} {len(content)} ".encode() + content)
-        return digest.hexdigest()
+        self.set(fingerprint=digest.hexdigest())
 
     def outputs(self, observations: Float) -> NDArray[Any]:
         return row_by_row(self._answer, np.asarray(observations), self.batch)
