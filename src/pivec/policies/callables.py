@@ -28,7 +28,7 @@ from pivec.policies.policy import (
 )
 
 if TYPE_CHECKING:
-    import gymnasium
+    from pivec.policies.policy import Space
 
 IMPORTABLE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
 _OBSERVATIONS = ("observation", "observations", "obs")
@@ -55,7 +55,6 @@ class CallablePolicy:
     def act(
         self, observations: Any, rng: np.random.Generator, deterministic: bool = False
     ) -> NDArray[Any]:
-        """Sample one action per row of ``observations``."""
         actions, memory = self.ask(observations, rng, deterministic=deterministic)
         if memory is not None:
             raise UsageError(HAS_MEMORY.format(self.name))
@@ -72,16 +71,16 @@ class CallablePolicy:
 
         The memory is None when episodes begin, and stays None if the function has none.
         """
-        expected = _count(observations)
+        first = observations  # an array, or a dict or tuple of arrays
+        while isinstance(first, dict | tuple):
+            first = next(iter(first.values() if isinstance(first, dict) else first))
+        expected = len(first)
         arguments = [observations, rng] if self.rng == "positional" else [observations]
         keywords: dict[str, Any] = {"rng": rng} if self.rng == "keyword" else {}
         if self.deterministic:
             keywords["deterministic"] = deterministic
         elif deterministic:
-            raise UsageError(
-                f"{self.name} cannot return its most likely actions, since it has no argument "
-                "'deterministic': add one, or sample its actions"
-            )
+            raise UsageError(f"{self.name} has no argument 'deterministic': add it, or sample")
         if self.memory:
             keywords[self.memory] = memory
         if self.starts:
@@ -95,29 +94,18 @@ class CallablePolicy:
                     "when an episode begins), or return actions only"
                 )
         elif self.memory == "memory":
-            raise UsageError(
-                f"{self.name} takes a memory, but returns none: return actions, memory"
-            )
+            raise UsageError(f"{self.name} takes a memory: it must return (actions, memory)")
         try:
             actions = np.asarray(result)
+            shape = f"an array of shape {actions.shape}"
         except ValueError as error:
-            raise UsageError(
-                f"{self.name} returned actions of different shapes ({error})"
-            ) from error
+            actions, shape = np.array(0), f"different shapes ({error})"
         if actions.ndim == 0 or len(actions) != expected:
             raise UsageError(
-                f"{self.name} must return one action for each of {expected} observations, "
-                f"but returned an array of shape {actions.shape}"
+                f"{self.name} must return one action for each of {expected} observations, but "
+                f"returned {shape}"
             )
         return actions, memory
-
-
-def _count(observations: Any) -> int:
-    """Number of rows of a batch: an array, or a dict or tuple of arrays."""
-    while isinstance(observations, dict | tuple):
-        parts = observations.values() if isinstance(observations, dict) else observations
-        observations = next(iter(parts))
-    return len(observations)
 
 
 def as_policy(thing: Any, name: str = "") -> Policy:
@@ -152,12 +140,8 @@ def as_policy(thing: Any, name: str = "") -> Policy:
             try:
                 return convert_sb3(thing)
             except BadPolicyFile as error:
-                warnings.warn(
-                    f"{error}; its predict is used instead, which samples from torch's global "
-                    "generator",
-                    PivecWarning,
-                    stacklevel=2,
-                )
+                what = "its predict is used instead, which samples from torch's global generator"
+                warnings.warn(f"{error}; {what}", PivecWarning, stacklevel=2)
         if (wrapper := thing.get_vec_normalize_env()) is not None:
 
             def predict(
@@ -284,16 +268,14 @@ class UniformPolicy(BatchPolicy):
 
     @property
     def architecture(self) -> Hashable:
-        """Equal for random policies over the same actions."""
         bounds = [] if self.low is None else self._bounds()
         return ("uniform", *((b.dtype.str, b.shape, b.tobytes()) for b in bounds))
 
     def bind(
         self,
-        observation_space: gymnasium.Space[Any],  # noqa: ARG002 - the signature of every bind
-        action_space: gymnasium.Space[Any],
+        observation_space: Space,  # noqa: ARG002 - the signature of every bind
+        action_space: Space,
     ) -> UniformPolicy:
-        """Make the random policy for an environment's spaces."""
         from gymnasium import spaces
 
         if sizes := counts(action_space):
@@ -314,22 +296,16 @@ class UniformPolicy(BatchPolicy):
         )
 
     def noise(self, rng: np.random.Generator, n: int) -> NDArray[np.float32]:
-        """Uniform random numbers for ``n`` actions, one per value."""
         return rng.random((n, max(1, self._bounds()[0].size)), dtype=np.float32)
 
     def respond(self, observations: Any, noise: NDArray[np.float32] | None) -> NDArray[Any]:
-        """Actions for ``observations`` (n, ...) given random numbers (n, values)."""
         low, high = self._bounds()
         if noise is None:
-            raise UsageError(
-                "the random policy has no most likely action: leave it out, or sample actions"
-            )
+            raise UsageError("the random policy has no most likely action: sample its actions")
         share = np.asarray(noise, np.float64).reshape(len(noise), *low.shape)
         if len(share) != len(observations):
-            raise UsageError(
-                f"expected random numbers for {len(observations)} observations, "
-                f"but got {len(share)} rows"
-            )
+            rows = f"{len(observations)} observations, but got {len(share)} rows"
+            raise UsageError(f"expected random numbers for {rows}")
         below, above = low.astype(np.float64), high.astype(np.float64)
         if np.issubdtype(low.dtype, np.floating):
             return (below + share * (above - below)).astype(low.dtype)

@@ -24,7 +24,7 @@ from pivec.policies.forward import Float, evaluate, function
 from pivec.policies.policy import unbound
 
 if TYPE_CHECKING:
-    import gymnasium
+    from pivec.policies.policy import Space
 
 MAX_AXES = 8
 MAX_LOG_STD = 80.0  # exp of more than 88 is infinite in float32
@@ -118,7 +118,7 @@ class ActionDistribution(ABC):
         """Number of options for each value of an action; empty for real actions."""
         return ()
 
-    def fits(self, space: gymnasium.Space[Any]) -> bool:
+    def fits(self, space: Space) -> bool:
         """Whether actions belong to ``space``."""
         from gymnasium import spaces
 
@@ -126,7 +126,7 @@ class ActionDistribution(ABC):
         kind = getattr(spaces, self.space)
         return isinstance(space, kind) and counts(space) == self.choices and space.shape == shape
 
-    def bind(self, space: gymnasium.Space[Any]) -> Self:
+    def bind(self, space: Space) -> Self:
         """Check that actions fit ``space``, and take missing bounds from it."""
         if not self.fits(space):
             raise UsageError(
@@ -145,7 +145,7 @@ class ActionDistribution(ABC):
         return actions if shape is None else actions.reshape(*actions.shape[:-1], *shape)
 
 
-def counts(space: gymnasium.Space[Any]) -> tuple[int, ...]:
+def counts(space: Space) -> tuple[int, ...]:
     """Number of options for each value of a discrete space; empty for other spaces."""
     from gymnasium import spaces
 
@@ -340,10 +340,10 @@ class _Actions(ActionDistribution):
             "this policy gives actions, not their distribution: save a model that outputs logits"
         )
 
-    def fits(self, space: gymnasium.Space[Any]) -> bool:
+    def fits(self, space: Space) -> bool:
         return len(counts(space)) == self.n_outputs
 
-    def bind(self, space: gymnasium.Space[Any]) -> Self:
+    def bind(self, space: Space) -> Self:
         bound = super().bind(space)
         options = replace(self.options, choices=counts(space), shape=space.shape)
         return replace(bound, options=options)
@@ -393,7 +393,7 @@ class _Deterministic(ActionDistribution):
             np.clip(values, low, high, out=values)
         return self._shaped(values)
 
-    def bind(self, space: gymnasium.Space[Any]) -> Self:
+    def bind(self, space: Space) -> Self:
         bound, bounds = super().bind(space), (getattr(space, name) for name in ("low", "high"))
         low, high = (np.ravel(edge).astype(np.float32) for edge in bounds)
         # The bounds of the training stay, but those read off rounded text become exact.
@@ -543,7 +543,7 @@ class DistributionSpec:
     arrays: Mapping[str, Any] = field(default_factory=dict)  # log_std, low, high
     discrete: str = "categorical"  # for discrete actions, if the name is empty
 
-    def make(self, sample: NDArray[Any], space: gymnasium.Space[Any]) -> ActionDistribution:
+    def make(self, sample: NDArray[Any], space: Space) -> ActionDistribution:
         """Make the distribution for outputs such as ``sample`` (1, k) and actions of ``space``."""
         name, options = self.name, self.options
         if not name:
@@ -554,7 +554,7 @@ class DistributionSpec:
                 options = replace(options, choices=counts(space))
         return make_distribution(name, sample.shape[1], options, self.arrays)
 
-    def _choose(self, sample: NDArray[Any], space: gymnasium.Space[Any]) -> str:
+    def _choose(self, sample: NDArray[Any], space: Space) -> str:
         from gymnasium import spaces
 
         width, whole, choices = sample.shape[1], sample.dtype.kind in "biu", counts(space)

@@ -22,7 +22,7 @@ from pivec.policies.networks import (
 )
 
 if TYPE_CHECKING:
-    import gymnasium
+    from pivec.policies.policy import Space
 
 Kernels = tuple[tuple[int, int], ...]  # size and stride of each convolution
 NATURE: Kernels = ((8, 4), (4, 2), (3, 1))  # Mnih et al. 2015
@@ -91,7 +91,7 @@ class ImageFeatures(Features):
         channels, height, width = self.shape
         return shape in (self.shape, (height, width, channels))
 
-    def bind(self, observation_space: gymnasium.Space[Any]) -> ImageFeatures:
+    def bind(self, observation_space: Space) -> ImageFeatures:
         if self._accepts(observation_space.shape):
             return self
         raise UsageError(
@@ -146,7 +146,7 @@ class FeatureNetwork(Model):
         features = self.features.outputs(observations)
         return self.rest.latent(features) if self.rest.n_latent else features
 
-    def bind(self, observation_space: gymnasium.Space[Any]) -> FeatureNetwork:
+    def bind(self, observation_space: Space) -> FeatureNetwork:
         return replace(self, features=self.features.bind(observation_space))
 
     def policy(self) -> OutputPolicy:
@@ -198,7 +198,7 @@ class ReturnProbabilities(Features):
         logits = self.logits.outputs(observations)
         return probabilities(logits.reshape(-1, self.n_returns)).reshape(logits.shape)
 
-    def bind(self, observation_space: gymnasium.Space[Any]) -> ReturnProbabilities:
+    def bind(self, observation_space: Space) -> ReturnProbabilities:
         return replace(self, logits=self.logits.bind(observation_space))
 
 
@@ -240,7 +240,7 @@ class CombinedFeatures(Features):
             axis=1,
         )
 
-    def bind(self, observation_space: gymnasium.Space[Any]) -> CombinedFeatures:
+    def bind(self, observation_space: Space) -> CombinedFeatures:
         """Accept images with channels first or last."""
         from gymnasium import spaces
 

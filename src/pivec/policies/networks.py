@@ -40,7 +40,7 @@ from pivec.policies.forward import (
 from pivec.policies.policy import BatchPolicy, RecurrentPolicy, check_width, flat_width, unbound
 
 if TYPE_CHECKING:
-    import gymnasium
+    from pivec.policies.policy import Space
 
 OneHot = tuple[tuple[int, int], ...]  # of discrete observations: number of values, the least
 MASKED_LOGIT = np.float32(-1e8)  # of invalid actions, as in SB3-contrib
@@ -161,7 +161,7 @@ class NetworkPolicy(_Sampling, BatchPolicy):
             digest.update(self.normaliser.tobytes())
         return digest.hexdigest()
 
-    def respond(self, observations: Any, noise: NDArray[np.float32] | None) -> NDArray[Any]:
+    def respond(self, observations: Any, noise: Float | None) -> NDArray[Any]:
         rows = self._rows(observations)
         batch_noise = None if noise is None else np.asarray(noise)[None]
         actions: NDArray[Any] = Stack(1, len(rows), self).respond(rows[None], batch_noise)[0]
@@ -197,9 +197,7 @@ class NetworkPolicy(_Sampling, BatchPolicy):
         """
         return self.action_distribution.distribution(self.outputs(observations))
 
-    def bind(
-        self, observation_space: gymnasium.Space[Any], action_space: gymnasium.Space[Any]
-    ) -> NetworkPolicy:
+    def bind(self, observation_space: Space, action_space: Space) -> NetworkPolicy:
         """Check that this policy fits an environment's spaces; take missing bounds from them.
 
         Observations are flattened as Gymnasium does. The bounds a policy was trained with stay,
@@ -208,7 +206,7 @@ class NetworkPolicy(_Sampling, BatchPolicy):
         check_width(self.n_inputs, observation_space)
         return self.for_actions(action_space)
 
-    def for_actions(self, action_space: gymnasium.Space[Any]) -> NetworkPolicy:
+    def for_actions(self, action_space: Space) -> NetworkPolicy:
         """Check that the actions fit; take their bounds from the space."""
         bound = self.action_distribution.bind(action_space)
         same = bound is self.action_distribution
@@ -324,9 +322,7 @@ class Stack:
         spread = np.sqrt(self._variances.forward(np.square(hidden), buffers))
         return np.concatenate([outputs, spread], axis=-1)
 
-    def respond(
-        self, observations: NDArray[Any], noise: NDArray[np.float32] | None
-    ) -> NDArray[Any]:
+    def respond(self, observations: NDArray[Any], noise: Float | None) -> NDArray[Any]:
         """Actions (slots, lanes, ...) for observations (slots, lanes, n_inputs).
 
         ``noise`` has the shape (slots, lanes, noise size); without it, actions are the mode.
@@ -368,7 +364,7 @@ class MaskedPolicy(_Sampling, BatchPolicy):
     def respond(
         self,
         observations: Any,
-        noise: NDArray[np.float32] | None,
+        noise: Float | None,
         masks: NDArray[np.bool_] | None = None,
     ) -> NDArray[Any]:
         """Actions for ``observations`` (n, ...) that ``masks`` allow."""
@@ -380,9 +376,7 @@ class MaskedPolicy(_Sampling, BatchPolicy):
         """Probabilities (n, actions)."""
         return self.action_distribution.distribution(self._outputs(observations, masks))
 
-    def bind(
-        self, observation_space: gymnasium.Space[Any], action_space: gymnasium.Space[Any]
-    ) -> MaskedPolicy:
+    def bind(self, observation_space: Space, action_space: Space) -> MaskedPolicy:
         return replace(self, network=self.network.bind(observation_space, action_space))
 
     def _outputs(self, observations: Any, masks: NDArray[np.bool_] | None) -> Float:
@@ -421,7 +415,7 @@ class Model(ABC):
         """Values (n, k) of the last hidden layer, if its width is known."""
         raise UsageError(f"the hidden layers of {type(self).__name__} are not known")
 
-    def bind(self, observation_space: gymnasium.Space[Any]) -> Self:
+    def bind(self, observation_space: Space) -> Self:
         """Check that the model fits; may return another one for these observations."""
         if self.n_inputs is not None:
             check_width(self.n_inputs, observation_space, flat=False)
@@ -485,7 +479,7 @@ class OutputPolicy(_Sampling, BatchPolicy):
     def n_latent(self) -> int:
         return self.model.n_latent
 
-    def respond(self, observations: Any, noise: NDArray[np.float32] | None) -> NDArray[Any]:
+    def respond(self, observations: Any, noise: Float | None) -> NDArray[Any]:
         return self._choose(self._outputs(observations), noise)
 
     def distribution(self, observations: Any) -> Distribution:
@@ -494,9 +488,7 @@ class OutputPolicy(_Sampling, BatchPolicy):
     def latent(self, observations: Any) -> Float:
         return self.model.latent(_prepared(observations, self.one_hot, self.normaliser))
 
-    def bind(
-        self, observation_space: gymnasium.Space[Any], action_space: gymnasium.Space[Any]
-    ) -> OutputPolicy:
+    def bind(self, observation_space: Space, action_space: Space) -> OutputPolicy:
         one_hot = _one_hot(observation_space, self.model.n_inputs)
         model = self.model.bind(observation_space)
         shape = observation_space.shape
@@ -519,7 +511,7 @@ def _finite(outputs: Float) -> Float:
     return outputs
 
 
-def _one_hot(space: gymnasium.Space[Any], n_inputs: int | None) -> OneHot:
+def _one_hot(space: Space, n_inputs: int | None) -> OneHot:
     """How discrete observations are one-hot encoded; empty if a model takes integers."""
     from gymnasium import spaces
 
@@ -632,17 +624,15 @@ class RecurrentNetwork(_Sampling, RecurrentPolicy):
         return np.zeros((n, 2 * len(self.cells) * self.rest.n_inputs), np.float32)
 
     def respond(
-        self, observations: Any, noise: NDArray[np.float32] | None, memory: NDArray[np.float32]
-    ) -> tuple[NDArray[Any], NDArray[np.float32]]:
+        self, observations: Any, noise: Float | None, memory: Float
+    ) -> tuple[NDArray[Any], Float]:
         outputs, memory = self.outputs(observations, memory)
         return self._choose(outputs, noise), memory
 
-    def distribution(self, observations: Any, memory: NDArray[np.float32]) -> Distribution:
+    def distribution(self, observations: Any, memory: Float) -> Distribution:
         return self.action_distribution.distribution(self.outputs(observations, memory)[0])
 
-    def outputs(
-        self, observations: Any, memory: NDArray[np.float32]
-    ) -> tuple[Float, NDArray[np.float32]]:
+    def outputs(self, observations: Any, memory: Float) -> tuple[Float, Float]:
         x = _prepared(observations, self.one_hot, self.normaliser)
         x = x if self.features is None else self.features.outputs(x)
         x, before = x.reshape(len(x), -1), np.asarray(memory, np.float32)
@@ -665,9 +655,7 @@ class RecurrentNetwork(_Sampling, RecurrentPolicy):
     def _gates(self) -> list[Perceptrons]:
         return [Perceptrons.of([cell], "identity", "identity") for cell in self.cells]
 
-    def bind(
-        self, observation_space: gymnasium.Space[Any], action_space: gymnasium.Space[Any]
-    ) -> RecurrentNetwork:
+    def bind(self, observation_space: Space, action_space: Space) -> RecurrentNetwork:
         check_width(self.n_inputs, observation_space, flat=False)
         features = None if self.features is None else self.features.bind(observation_space)
         one_hot = _one_hot(observation_space, self.n_inputs)

@@ -17,6 +17,8 @@ from pivec.terminal import encodable
 if TYPE_CHECKING:
     import gymnasium
 
+    Space = gymnasium.Space[Any]
+
 
 _NAMED = 5  # number of policies in an error message
 HAS_MEMORY = (
@@ -37,22 +39,24 @@ class Policy(Protocol):
         ...
 
 
-@runtime_checkable
-class BatchPolicy(Policy, Protocol):
-    """A policy that takes its random numbers as an argument, one row per action.
-
-    Each episode then has its own random stream, and its outcome does not depend on the other
-    episodes of a batch. Networks of equal ``architecture`` can be stacked.
-    """
-
+class _SeededPolicy(Policy, Protocol):
     @property
     def architecture(self) -> Hashable:
-        """Equal for policies that may be evaluated together."""
+        """Equal for policies that may be evaluated together, with memories of the same size."""
         ...
 
     def noise(self, rng: np.random.Generator, n: int) -> NDArray[np.float32]:
         """Draw the random numbers for ``n`` successive actions, shape (n, noise size)."""
         ...
+
+
+@runtime_checkable
+class BatchPolicy(_SeededPolicy, Protocol):
+    """A policy that takes its random numbers as an argument, one row per action.
+
+    Each episode then has its own random stream, and its outcome does not depend on the other
+    episodes of a batch. Networks of equal ``architecture`` can be stacked.
+    """
 
     def respond(self, observations: Any, noise: NDArray[np.float32] | None) -> NDArray[Any]:
         """Actions for ``observations`` given random numbers; the mode if None."""
@@ -61,26 +65,16 @@ class BatchPolicy(Policy, Protocol):
     def act(
         self, observations: Any, rng: np.random.Generator, deterministic: bool = False
     ) -> NDArray[Any]:
-        """Sample one action per row of ``observations``; the mode if ``deterministic``."""
         noise = None if deterministic else self.noise(rng, len(np.atleast_1d(observations)))
         return self.respond(observations, noise)
 
 
 @runtime_checkable
-class RecurrentPolicy(Policy, Protocol):
+class RecurrentPolicy(_SeededPolicy, Protocol):
     """A `BatchPolicy` with a memory: its actions depend on the episode so far.
 
-    The caller keeps one row of memory per episode; `act` is not available.
+    The caller keeps one row of memory per episode; `act` raises a UsageError.
     """
-
-    @property
-    def architecture(self) -> Hashable:
-        """Equal for policies whose memories have the same size, see `BatchPolicy`."""
-        ...
-
-    def noise(self, rng: np.random.Generator, n: int) -> NDArray[np.float32]:
-        """Draw the random numbers for ``n`` successive actions, shape (n, noise size)."""
-        ...
 
     def initial_memory(self, n: int) -> NDArray[np.float32]:
         """Memory at the beginning of ``n`` episodes, shape (n, memory size)."""
@@ -92,13 +86,7 @@ class RecurrentPolicy(Policy, Protocol):
         """Actions for ``observations``, and the memory for the next ones."""
         ...
 
-    def act(
-        self,
-        observations: Any,  # noqa: ARG002
-        rng: np.random.Generator,  # noqa: ARG002
-        deterministic: bool = False,  # noqa: ARG002
-    ) -> NDArray[Any]:
-        """Raise UsageError: an action needs the memory of its episode."""
+    def act(self, *_: Any, **__: Any) -> NDArray[Any]:
         raise UsageError(HAS_MEMORY.format("this policy"))
 
 
@@ -131,7 +119,7 @@ class NamedPolicy:
     info: PolicyInfo
 
 
-def check_width(n_inputs: int, space: gymnasium.Space[Any], flat: bool = True) -> None:
+def check_width(n_inputs: int, space: Space, flat: bool = True) -> None:
     """Reject observations of another size than a policy expects.
 
     Unless ``flat``, discrete values need not be one-hot encoded.
@@ -145,7 +133,7 @@ def check_width(n_inputs: int, space: gymnasium.Space[Any], flat: bool = True) -
         )
 
 
-def flat_width(space: gymnasium.Space[Any]) -> int:
+def flat_width(space: Space) -> int:
     """Number of values of a flattened observation, which must not contain text."""
     from gymnasium import spaces
 
@@ -161,7 +149,7 @@ def flat_width(space: gymnasium.Space[Any]) -> int:
         raise UsageError(f"a network needs observations of a fixed size, not {space}") from error
 
 
-def is_text(space: gymnasium.Space[Any]) -> bool:
+def is_text(space: Space) -> bool:
     """Whether elements of a space are text, such as the missions of MiniGrid."""
     return space.dtype is not None and space.dtype.kind == "U"
 

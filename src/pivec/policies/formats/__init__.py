@@ -21,7 +21,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from pivec.errors import BadPolicyFile, UsageError
 from pivec.files import Budget, naming, read_regular
@@ -93,7 +93,7 @@ UNREADABLE = {
 }
 SEARCHED_BYTES = 1 << 20  # at the beginning and at the end
 
-Contents = TypeVar("Contents", bound=tuple[Policy, dict[str, Any]])
+Read = tuple[Policy, dict[str, Any]]  # what a reader returns: a policy, and facts about it
 
 
 def register_format(suffix: str, reader: str) -> None:
@@ -206,11 +206,11 @@ def readable(path: str | Path) -> Iterator[None]:
         raise UsageError(f"{path} cannot be read: {error.strerror or error}") from error
 
 
-def reader(read: Callable[[bytes, CheckpointFiles], Contents]) -> Callable[..., Contents]:
+def reader(read: Callable[[bytes, CheckpointFiles], Read]) -> Callable[..., Any]:
     """Decorate a reader, so that it can also be called without a file on disk, by name."""
 
     @functools.wraps(read)
-    def call(data: bytes, name: str = "the file", files: CheckpointFiles | None = None) -> Contents:
+    def call(data: bytes, name: str = "the file", files: CheckpointFiles | None = None) -> Read:
         with about(name):
             return read(data, files or CheckpointFiles(name=name))
 
@@ -270,11 +270,12 @@ class CheckpointFiles:
                     description = (description or {}) | read_json(data)
         return description
 
-    def assume(self, what: str) -> None:
-        """Note an assumption: a clause without the name of the file.
+    def assume(self, what: str, key: str = "") -> None:
+        """Note an assumption, a clause without the name of the file, and the ``key`` to change it.
 
         Files with the same assumption are reported together.
         """
+        what += f"; set {key} in a .json next to it to change this" if key else ""
         if what not in self.assumed:
             self.assumed.append(what)
 

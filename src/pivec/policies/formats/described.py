@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from pivec.errors import BadPolicyFile, UsageError
 from pivec.files import BoundedZip, Budget, atomic_write
 from pivec.policies.distributions import DistributionSpec, Options, frozen
-from pivec.policies.formats import CheckpointFiles, about, reader
+from pivec.policies.formats import CheckpointFiles, Read, about, reader
 from pivec.policies.forward import Layer, Normaliser, Tensors
 from pivec.policies.networks import Model, NetworkPolicy, OutputPolicy
 
@@ -60,7 +60,7 @@ STATISTICS = {
 
 def described_network(
     description: Mapping[str, Any], tensors: Tensors, files: CheckpointFiles
-) -> tuple[NetworkPolicy, dict[str, Any]]:
+) -> Read:
     """Make the network that a user's description finds among named tensors, and its ``info``."""
     check_keys(description, COMMON | {"layers", "weights", "activation"})
     policy = make_network(description, tensors, files)
@@ -110,17 +110,14 @@ def described_outputs(
     known: frozenset[str] = frozenset({"output"}),
     obvious: bool = False,
     discrete: str = "categorical",
-) -> tuple[OutputPolicy, dict[str, Any]]:
+) -> Read:
     """Make a policy of a model and a description of its outputs.
 
     Without a description of the outputs, their meaning is assumed, unless it is ``obvious``.
     """
     check_keys(description, COMMON | known)
     if not obvious and "head" not in description:
-        files.assume(
-            "outputs taken as logits of discrete actions, or as real actions; set head in a .json "
-            "next to it to change this"
-        )
+        files.assume("outputs taken as logits of discrete actions, or as real actions", "head")
     head = read_head(description, {}, discrete)
     normaliser = read_statistics(description, {}, files)
     return OutputPolicy(model, head, normaliser), read_info(description)
@@ -198,10 +195,8 @@ def read_statistics(
         if mean.shape != variance.shape or (variance < 0).any():
             raise UsageError(f"{' and '.join(names)} are not a mean and a variance")
         clipped = f" and clipped at {limit:g}" if limit < math.inf else ""
-        files.assume(
-            f"normalised by {folder} in the file, with epsilon {epsilon:g}{clipped} as {library} "
-            "does by default; set normaliser in a .json next to it to change this"
-        )
+        how = f"with epsilon {epsilon:g}{clipped} as {library} does by default"
+        files.assume(f"normalised by {folder} in the file, {how}", "normaliser")
         if outside:
             return Normaliser(mean, np.sqrt(variance) + epsilon, np.full(mean.shape, limit))
         return Normaliser.of_variance(mean, variance, epsilon, limit)
@@ -351,18 +346,18 @@ def lstm(tensors: Tensors, prefix: str) -> tuple[Layer, ...]:
 
 
 @reader
-def read_npy(data: bytes, files: CheckpointFiles) -> tuple[NetworkPolicy, dict[str, Any]]:
+def read_npy(data: bytes, files: CheckpointFiles) -> Read:
     """Read a parameter vector in a ``.npy`` file with a description next to it."""
     return _read_arrays({"vector": parse_npy(data)}, files)
 
 
 @reader
-def read_npz(data: bytes, files: CheckpointFiles) -> tuple[NetworkPolicy, dict[str, Any]]:
+def read_npz(data: bytes, files: CheckpointFiles) -> Read:
     """Read a parameter vector, or named weights, in a ``.npz`` with a description next to it."""
     return _read_arrays(unpack_npz(data, Budget(len(data), "it")), files)
 
 
-def _read_arrays(arrays: Tensors, files: CheckpointFiles) -> tuple[NetworkPolicy, dict[str, Any]]:
+def _read_arrays(arrays: Tensors, files: CheckpointFiles) -> Read:
     description = files.description()
     if description is None:
         raise BadPolicyFile(
@@ -556,7 +551,7 @@ def read_safetensors(data: bytes) -> tuple[Tensors, dict[str, Any]]:
 
 
 @reader
-def read_policy(data: bytes, files: CheckpointFiles) -> tuple[NetworkPolicy, dict[str, Any]]:
+def read_policy(data: bytes, files: CheckpointFiles) -> Read:
     """Read a ``.safetensors`` file and its ``info``: of `save_policy`, or with a description."""
     tensors, metadata = read_safetensors(data)
     description = files.description()

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from pivec.errors import BadPolicyFile, UsageError
 from pivec.files import Budget
-from pivec.policies.formats import CheckpointFiles, about, read_json, reader
+from pivec.policies.formats import CheckpointFiles, Read, about, read_json, reader
 from pivec.policies.formats.described import (
     check_keys,
     described_network,
@@ -28,7 +28,6 @@ from pivec.policies.formats.described import (
     read_info,
 )
 from pivec.policies.forward import Normaliser, Tensors
-from pivec.policies.networks import NetworkPolicy
 from pivec.policies.policy import natural_key
 from pivec.policies.tensors import Object, as_array, read_objects
 
@@ -120,7 +119,7 @@ def _array(shape: list[Any], name: str, raw: bytes) -> NDArray[Any]:
 
 
 @reader
-def read_flax(data: bytes, files: CheckpointFiles) -> tuple[NetworkPolicy, dict[str, Any]]:
+def read_flax(data: bytes, files: CheckpointFiles) -> Read:
     """Read what ``flax.serialization.to_bytes`` wrote of parameters or of a TrainState.
 
     The description next to it has ``activation`` and ``head``, and ``layers`` if names and shapes
@@ -132,7 +131,7 @@ def read_flax(data: bytes, files: CheckpointFiles) -> tuple[NetworkPolicy, dict[
 
 def _tree_policy(
     tree: Any, description: Mapping[str, Any], files: CheckpointFiles, where: str
-) -> tuple[NetworkPolicy, dict[str, Any]]:
+) -> Read:
     """Make the policy of nested parameters; ``where`` is the expected description."""
     tensors = _flat_tensors(tree)
     names = ", ".join(f"{name} {tensors[name].shape}" for name in list(tensors)[:12])
@@ -147,10 +146,7 @@ def _tree_policy(
     if "layers" not in description:
         chain = _find_chain(tensors)
         # In nested calls Flax numbers the outer one first.
-        files.assume(
-            f"layers of the policy assumed to be {', '.join(chain)} in this order; set layers in a "
-            ".json next to it to change this"
-        )
+        files.assume(f"layers assumed to be {', '.join(chain)} in this order", "layers")
         description = {**description, "layers": chain}
     if description["head"] == "gaussian" and "log_std" not in description:
         spreads = [name for name in tensors if name.rpartition(".")[2] in ("log_std", "logstd")]
@@ -209,7 +205,7 @@ def _find_chain(tensors: Tensors) -> list[str]:
     return chosen[0]
 
 
-def read_cleanrl_jax(data: bytes, files: CheckpointFiles) -> tuple[NetworkPolicy, dict[str, Any]]:
+def read_cleanrl_jax(data: bytes, files: CheckpointFiles) -> Read:
     """Read what CleanRL's scripts for JAX save: DQN, DDPG and TD3."""
     tree = read_msgpack(data)
     description: Mapping[str, Any] = files.description() or {}
@@ -227,19 +223,16 @@ def read_cleanrl_jax(data: bytes, files: CheckpointFiles) -> tuple[NetworkPolicy
             )
     tensors = _flat_tensors(tree)
     if "activation" not in description:
-        files.assume(
-            f"activation assumed to be relu, as in CleanRL's {algorithm}; set activation in a "
-            ".json next to it to change this"
-        )
+        files.assume(f"activation assumed to be relu, as in CleanRL's {algorithm}", "activation")
     full = {"weights": "in-out", "activation": "relu", **known, **description}
     if "layers" not in full:
         full["layers"] = _find_chain(tensors)
-    policy, _ = described_network(full, tensors, files)
-    return policy, {"algorithm": algorithm, **read_info(description, policy.normaliser)}
+    policy, info = described_network(full, tensors, files)
+    return policy, {"algorithm": algorithm, **info}
 
 
 @reader
-def read_brax(data: bytes, files: CheckpointFiles) -> tuple[NetworkPolicy, dict[str, Any]]:
+def read_brax(data: bytes, files: CheckpointFiles) -> Read:
     """Read a pickle that ``brax.io.model.save_params`` wrote.
 
     A description next to it may set the ``activation`` or a ``normaliser`` (null for none).
@@ -248,9 +241,7 @@ def read_brax(data: bytes, files: CheckpointFiles) -> tuple[NetworkPolicy, dict[
     return _brax_policy(parameters, {}, files)
 
 
-def _brax_policy(
-    params: Any, settings: Mapping[str, Any], files: CheckpointFiles
-) -> tuple[NetworkPolicy, dict[str, Any]]:
+def _brax_policy(params: Any, settings: Mapping[str, Any], files: CheckpointFiles) -> Read:
     """Make the policy of parameters; ``settings`` is the network configuration, if there is one."""
     parts = [params[key] for key in sorted(params)] if isinstance(params, dict) else params
     if not isinstance(parts, list | tuple) or not 2 <= len(parts) <= 3:
@@ -270,10 +261,8 @@ def _brax_policy(
     activation = description.get("activation", arguments.get("activation"))
     if not isinstance(activation, str):
         activation = "silu"
-        files.assume(
-            "activation assumed to be swish (silu), as in Brax's PPO (its SAC has relu); set "
-            "activation in a .json next to it to change this"
-        )
+        what = "activation assumed to be swish (silu), as in Brax's PPO (its SAC has relu)"
+        files.assume(what, "activation")
     if activation == "gelu":
         raise UsageError("it uses JAX's gelu, which is not supported")
     tensors = _flat_tensors(parameters)
@@ -324,8 +313,8 @@ def _brax_normaliser(
     if "normalize_observations" not in settings and isinstance(statistics, dict):
         files.assume(
             "observations normalised by the statistics in the file, as Brax does with "
-            "normalize_observations=True; set normaliser to null in a .json next to it to change "
-            "this"
+            "normalize_observations=True",
+            "normaliser (to null)",
         )
     if not isinstance(statistics, dict) or "mean" not in statistics:
         return None
@@ -356,7 +345,7 @@ def _plain(value: Any, budget: Budget) -> Any:
 
 
 @reader
-def read_orbax(data: bytes, files: CheckpointFiles) -> tuple[NetworkPolicy, dict[str, Any]]:
+def read_orbax(data: bytes, files: CheckpointFiles) -> Read:
     """Read a checkpoint folder by its ``_METADATA``: of Brax, or of described Flax parameters.
 
     ``policies.json`` in the folder, or in the one or two above it, describes Flax parameters.

@@ -26,9 +26,9 @@ from numpy.typing import NDArray
 
 from pivec.errors import BadPolicyFile, UsageError
 from pivec.files import atomic_write
-from pivec.policies.formats import CheckpointFiles, about, read_json, reader
+from pivec.policies.formats import CheckpointFiles, Read, about, read_json, reader
 from pivec.policies.formats.described import described_outputs
-from pivec.policies.networks import Model, OutputPolicy
+from pivec.policies.networks import Model
 from pivec.policies.tensors import Object, read_objects
 
 Double = NDArray[np.float64]
@@ -238,7 +238,7 @@ def save_genome(
 
 
 @reader
-def read_genome(data: bytes, files: CheckpointFiles) -> tuple[OutputPolicy, dict[str, Any]]:
+def read_genome(data: bytes, files: CheckpointFiles) -> Read:
     """Read the policy in the bytes of a ``.neat`` file, and its ``info``."""
     content = read_json(data)
     if content.get("format") != FORMAT:
@@ -252,7 +252,7 @@ def read_genome(data: bytes, files: CheckpointFiles) -> tuple[OutputPolicy, dict
 
 
 @reader
-def read_pickled_genome(data: bytes, files: CheckpointFiles) -> tuple[OutputPolicy, dict[str, Any]]:
+def read_pickled_genome(data: bytes, files: CheckpointFiles) -> Read:
     """Read a ``.pkl`` file with a genome of neat-python.
 
     The configuration next to it has the same name and ends in .cfg, .ini, .config or .txt, or is
@@ -284,7 +284,7 @@ def _policy(
     description: Mapping[str, Any],
     files: CheckpointFiles,
     known: frozenset[str] = frozenset(),
-) -> tuple[OutputPolicy, dict[str, Any]]:
+) -> Read:
     """Make the policy of a genome's plain lists, as `save_genome` writes them."""
     for key in ("inputs", "outputs", "nodes", "connections"):
         if not isinstance(content.get(key), list) or len(content[key]) > MAX_PARTS:

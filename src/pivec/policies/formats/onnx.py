@@ -31,10 +31,10 @@ from numpy.typing import NDArray
 
 from pivec.errors import BadPolicyFile, MissingExtra, PivecError, UsageError
 from pivec.parallel import THREAD_VARIABLES
-from pivec.policies.formats import CheckpointFiles, about, read_json, reader
+from pivec.policies.formats import CheckpointFiles, Read, about, read_json, reader
 from pivec.policies.formats.described import described_outputs, parse_npy
 from pivec.policies.forward import Float
-from pivec.policies.networks import Model, OutputPolicy, row_by_row
+from pivec.policies.networks import Model, row_by_row
 
 MAX_INPUTS = 1 << 26
 MAX_REQUEST = 1 << 25  # bytes of observations sent at once
@@ -67,7 +67,7 @@ _alarm = getattr(signal, "alarm", lambda _: None)  # Windows has none
 
 
 @reader
-def read_onnx(data: bytes, files: CheckpointFiles) -> tuple[OutputPolicy, dict[str, Any]]:
+def read_onnx(data: bytes, files: CheckpointFiles) -> Read:
     """Read an ``.onnx`` file with one input, a batch of observations.
 
     A .json of the same name next to it, or the file's own metadata under the key ``pivec`` (the

@@ -25,11 +25,10 @@ from pivec.policies.extractors import (
     convolved_size,
     find_features,
 )
-from pivec.policies.formats import CheckpointFiles, about, reader
+from pivec.policies.formats import CheckpointFiles, Read, about, reader
 from pivec.policies.formats.described import lstm, make_network, parse_npy, sequence
 from pivec.policies.forward import Layer, Normaliser, Tensors
 from pivec.policies.networks import Features
-from pivec.policies.policy import Policy
 from pivec.policies.tensors import Name, Object, as_array, read_objects
 
 MODULES = ("ray", "gymnasium", "numpy", "torch")
@@ -69,7 +68,7 @@ DEFAULT_FILTERS = {
 
 
 @reader
-def read_rllib(data: bytes, files: CheckpointFiles) -> tuple[Policy, dict[str, Any]]:
+def read_rllib(data: bytes, files: CheckpointFiles) -> Read:
     """Read the weights of a module, and its settings elsewhere in the checkpoint."""
     tensors = _weights(data)
     kind, settings = _constructed(files, SETTINGS)
@@ -117,7 +116,7 @@ def read_rllib(data: bytes, files: CheckpointFiles) -> tuple[Policy, dict[str, A
 
 
 @reader
-def reject_old_stack(data: bytes, files: CheckpointFiles) -> tuple[Policy, dict[str, Any]]:  # noqa: ARG001
+def reject_old_stack(data: bytes, files: CheckpointFiles) -> Read:  # noqa: ARG001
     """Reject a checkpoint of the old API stack."""
     raise BadPolicyFile(
         "this is an RLlib checkpoint of the old API stack, whose networks are pickled with the "

@@ -55,9 +55,10 @@ from pivec.policies.policy import check_width
 from pivec.policies.tensors import read_tensors
 
 if TYPE_CHECKING:
-    import gymnasium
+    from pivec.policies.policy import Space
 
 SB3Policy = NetworkPolicy | OutputPolicy | RecurrentNetwork | MaskedPolicy
+SB3Read = tuple[SB3Policy, dict[str, Any]]
 
 INSTEAD = "which is not supported: pass it as module:object"
 NO_DISTRIBUTION = ("TD3", "DDPG", "ARS")  # whose policies only give actions
@@ -88,7 +89,7 @@ _PART = re.compile(
 
 
 @reader
-def read_sb3(data: bytes, files: CheckpointFiles) -> tuple[SB3Policy, dict[str, Any]]:
+def read_sb3(data: bytes, files: CheckpointFiles) -> SB3Read:
     """Read the policy network of a Stable-Baselines3 ``.zip``, and facts about its training.
 
     These are ``algorithm``, ``step`` (environment steps trained for), ``sb3_version``, ``epsilon``
@@ -145,7 +146,7 @@ def convert_sb3(model: Any) -> SB3Policy:
     name = f"the {type(model).__name__} model"
     # Statistics are in the model's environment and not in files; its code is the user's own.
     own = CheckpointFiles(trust=True, without_normaliser=True)
-    policy, _ = read_sb3(buffer.getvalue(), name, own)
+    policy: SB3Policy = read_sb3(buffer.getvalue(), name, own)[0]
     wrapper = model.get_vec_normalize_env()
     if wrapper is None or not wrapper.norm_obs:
         return policy
@@ -253,7 +254,7 @@ def _class_name(text: Any) -> str:
 
 def _read_policy(
     algorithm: Algorithm, settings: SB3Settings, tensors: Tensors, files: CheckpointFiles
-) -> tuple[SB3Policy, dict[str, Any]]:
+) -> SB3Read:
     """Make the policy if its networks are known, and name its algorithm."""
     kind, shape = settings.kind("action_space"), settings.shape("action_space")
     if algorithm.describe is None:
@@ -512,7 +513,7 @@ def _read_with_library(
     tensors: Tensors,
     files: CheckpointFiles,
     reason: PivecError,
-) -> tuple[OutputPolicy, dict[str, Any]]:
+) -> SB3Read:
     """Let the library read a checkpoint that was rejected for ``reason``, with trust."""
     if algorithm.name == "RecurrentPPO":
         raise BadPolicyFile(
@@ -561,7 +562,7 @@ class LibraryModel(Model):
         given = (self.data, self.package, self.algorithm, self.fingerprint, self.space)
         return LibraryModel, given
 
-    def bind(self, observation_space: gymnasium.Space[Any]) -> Self:
+    def bind(self, observation_space: Space) -> Self:
         from gymnasium import spaces
 
         check_width(spaces.flatdim(self.policy.observation_space), observation_space)
@@ -657,7 +658,7 @@ class LibraryModel(Model):
         return np.concatenate([np.asarray(given.mean), np.asarray(given.stddev)], axis=1)
 
 
-def _typed(rows: NDArray[Any], space: gymnasium.Space[Any]) -> NDArray[Any]:
+def _typed(rows: NDArray[Any], space: Space) -> NDArray[Any]:
     """Convert to the space's type, unless normalisation made other numbers of them."""
     with np.errstate(invalid="ignore"):
         typed = rows.astype(space.dtype)

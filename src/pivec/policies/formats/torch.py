@@ -31,7 +31,7 @@ from pivec.policies.extractors import (
     find_features,
     square_images,
 )
-from pivec.policies.formats import CheckpointFiles, about, reader
+from pivec.policies.formats import CheckpointFiles, Read, about, reader
 from pivec.policies.formats.described import (
     COMMON,
     check_keys,
@@ -44,8 +44,7 @@ from pivec.policies.formats.described import (
     sequence,
 )
 from pivec.policies.forward import Float, Tensors
-from pivec.policies.networks import Features, Model, NetworkPolicy, OutputPolicy, row_by_row
-from pivec.policies.policy import Policy
+from pivec.policies.networks import Features, Model, NetworkPolicy, row_by_row
 from pivec.policies.tensors import named_tensors, read_torch
 
 SCRIPT, PROGRAM = "TorchScript", "torch.export"
@@ -178,7 +177,7 @@ ATARI = (
 )
 
 
-def read_weights(data: bytes, files: CheckpointFiles) -> tuple[Policy, dict[str, Any]]:
+def read_weights(data: bytes, files: CheckpointFiles) -> Read:
     """Read a ``.cleanrl_model`` or ``.pth`` file.
 
     A description next to it (a .json of the same name, or policies.json) may set activation, head,
@@ -232,10 +231,8 @@ def read_weights(data: bytes, files: CheckpointFiles) -> tuple[Policy, dict[str,
     if "activation" not in given and (
         len(network.layers) > 1 or isinstance(features, DenseFeatures)
     ):
-        files.assume(
-            f"activation assumed to be {network.activation}, as in {library}'s {algorithm}; set "
-            "activation in a .json next to it to change this"
-        )
+        what = f"activation assumed to be {network.activation}, as in {library}'s {algorithm}"
+        files.assume(what, "activation")
     info: dict[str, Any] = {"library": library, "algorithm": algorithm}
     step = next((saved[key] for key in STEP_KEYS if isinstance(saved, dict) and key in saved), None)
     if type(step) is int:
@@ -246,8 +243,8 @@ def read_weights(data: bytes, files: CheckpointFiles) -> tuple[Policy, dict[str,
         if "normaliser" not in given:
             files.assume(
                 "observations are not normalised, although CleanRL's PPO for real actions does so "
-                "(it does not save the statistics); set normaliser in a .json next to it to supply "
-                "them"
+                "(it does not save the statistics)",
+                "normaliser",
             )
     if algorithm == "C51":
         features, network = _mean_returns(tensors["atoms"].ravel(), features, network)
@@ -334,14 +331,12 @@ def _with_defaults(
             "supported: export it to ONNX, or pass it as module:object"
         )
     if layout.assumed and output is None and not {"head", "squash"} & set(description):
-        files.assume(f"{layout.assumed}; set head or squash in a .json next to it to change this")
+        files.assume(layout.assumed, "head or squash")
     if known.get("rescaled") is False:
         description = {"squash": False, **description}
     if layout.settings.get("squash") == "clip" and "squash" not in description:
-        files.assume(
-            f"real actions are clipped to [-1, 1] and rescaled to the bounds, as {layout.library} "
-            "does by default; set squash in a .json next to it to change this"
-        )
+        how = f"as {layout.library} does by default"
+        files.assume(f"real actions are clipped to [-1, 1] and rescaled to bounds, {how}", "squash")
     activation = known.get("activation")
     if not isinstance(activation, str):
         return description
@@ -379,7 +374,7 @@ def _inside(value: Any, path: KeyPath) -> Any:
 
 
 @reader
-def read_pt(data: bytes, files: CheckpointFiles) -> tuple[Policy, dict[str, Any]]:
+def read_pt(data: bytes, files: CheckpointFiles) -> Read:
     """Read a ``.pt`` file: TorchScript with the user's trust, or a state dictionary."""
     if data.startswith(b"PK"):
         names = BoundedZip(data, Budget(len(data), "it")).members
@@ -389,14 +384,12 @@ def read_pt(data: bytes, files: CheckpointFiles) -> tuple[Policy, dict[str, Any]
 
 
 @reader
-def read_pt2(data: bytes, files: CheckpointFiles) -> tuple[OutputPolicy, dict[str, Any]]:
+def read_pt2(data: bytes, files: CheckpointFiles) -> Read:
     """Read a program that ``torch.export.save`` wrote, with the user's trust."""
     return _read_program(data, files, PROGRAM)
 
 
-def _read_program(
-    data: bytes, files: CheckpointFiles, kind: str
-) -> tuple[OutputPolicy, dict[str, Any]]:
+def _read_program(data: bytes, files: CheckpointFiles, kind: str) -> Read:
     BoundedZip(data, Budget(len(data), "it"))  # raises if it is damaged
     files.demand_trust(f"is a {kind} program")
     description = files.description() or {}
