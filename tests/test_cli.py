@@ -139,7 +139,7 @@ def test_debug_shows_the_traceback(tmp_path):
 
 
 def test_ctrl_c_keeps_what_was_collected(run, tmp_path, monkeypatch):
-    from pivec.states import store
+    from pivec.states.arrow import encode
 
     written = []
 
@@ -149,11 +149,10 @@ def test_ctrl_c_keeps_what_was_collected(run, tmp_path, monkeypatch):
         written.append(record.info.label)
         return encode(record, *more)
 
-    encode = store.encode
-    monkeypatch.setattr(store, "encode", stop_after_two)
+    monkeypatch.setattr("pivec.states.store.encode", stop_after_two)
     done = run("collect", "CartPole-v1", "random:4", "--episodes", 2, "--out", "s", code=130)
     assert "Interrupted" in done.err
-    monkeypatch.setattr(store, "encode", encode)
+    monkeypatch.setattr("pivec.states.store.encode", encode)
     assert set(pivec.Store(tmp_path / "s")) == set(written)
     run("collect", "CartPole-v1", "random:4", "--episodes", 2, "--out", "s")
     assert len(pivec.Store(tmp_path / "s")) == 4

@@ -14,8 +14,7 @@ from pivec.characterizations import characterization, measure
 from pivec.errors import BadData
 from pivec.mixtures import ArraySource, Mixture, Passes, fit_mixture, policy_statistics
 from pivec.parallel import using
-from pivec.states import VisitedStates
-from pivec.states import derived as parts
+from pivec.states import VisitedStates, over_policies
 
 FIT = {"n_components": 4, "n_init": 1, "max_iter": 3}
 METHODS = {
@@ -74,7 +73,7 @@ DATA = {
 @pytest.fixture(autouse=True)
 def _small_parts(monkeypatch):
     monkeypatch.setattr(sys.modules["pivec.mixtures.model"], "block_rows", lambda _: 1500)
-    monkeypatch.setattr(parts, "_VALUES", 600)
+    monkeypatch.setattr("pivec.states.derived._VALUES", 600)
     monkeypatch.setattr("pivec.characterizations.sampling._RUN_BYTES", 8 * 64 * 4 * 8)
 
 
@@ -165,9 +164,9 @@ def test_states_of_a_store_stay_there(kind, stored):
 def test_states_in_memory_are_sent_once():
     data = in_memory()
     with using(Elsewhere()) as engine:
-        list(parts.over_policies(len, data.select([0])))  # a single part: not worth sending
+        list(over_policies(len, data.select([0])))  # a single part: not worth sending
         assert engine.parts == engine.sent == 0
-        list(parts.over_policies(len, data))
+        list(over_policies(len, data))
     assert 1.0 < engine.sent / data.states.nbytes < 1.2
 
 

@@ -8,13 +8,13 @@ import subprocess
 import sys
 from importlib.resources import files
 
+import gymnasium
 import pytest
 
 import pivec
 from pivec.errors import UsageError
 from pivec.policies import load_policies
-from pivec.rollouts import Environment, environment
-from pivec.rollouts.environment import fitting_environments
+from pivec.rollouts import Environment, environment_of
 
 
 @pytest.mark.parametrize(
@@ -38,8 +38,8 @@ from pivec.rollouts.environment import fitting_environments
     ],
 )
 def test_a_missing_package_is_named(monkeypatch, name, package):
-    monkeypatch.setattr(environment, "find_spec", lambda _: None)
-    monkeypatch.delitem(environment.gymnasium.registry, name, raising=False)
+    monkeypatch.setattr("pivec.rollouts.environment.find_spec", lambda _: None)
+    monkeypatch.delitem(gymnasium.registry, name, raising=False)
     with pytest.raises(UsageError, match=re.escape(f'pip install "{package}"')):
         Environment(name).make()
 
@@ -77,13 +77,15 @@ SHELF = files("pivec") / "demo_policies"
 )  # fmt: skip
 def test_a_policy_fits_its_environment(name, words):
     named = load_policies(str(SHELF / name))[0]
-    assert words in fitting_environments([named.policy])
+    with pytest.raises(UsageError, match=re.escape(words)):
+        environment_of(None, [], acting=[named.policy])
 
 
 def test_what_fits_everything_or_cannot_be_asked_tells_nothing():
-    assert fitting_environments([load_policies("random")[0].policy]) == ""
-    assert fitting_environments([lambda seen: seen]) == ""
-    assert fitting_environments([]) == ""
+    for acting in ([load_policies("random")[0].policy], [lambda seen: seen], []):
+        with pytest.raises(UsageError) as error:
+            environment_of(None, [], acting=acting)
+        assert " fits " not in str(error.value)
 
 
 def test_the_sentence_tells_the_next_step():

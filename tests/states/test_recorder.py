@@ -13,8 +13,8 @@ import pytest
 
 import pivec
 from pivec.errors import BadData, PivecError, UsageError
+from pivec.integrations.gymnasium import RecorderOptions, StateRecorder
 from pivec.states import Store
-from pivec.states.recorder import RecorderOptions, StateRecorder
 
 SPACE = gymnasium.spaces.Box(-100, 100, (2,), np.float32)
 

@@ -13,7 +13,7 @@ from gymnasium.vector import AutoresetMode
 
 from pivec.states.recorder import RecorderOptions, StateRecorder, batch_of_one, identity_of
 
-__all__ = ["RecordStates", "RecordVectorStates"]
+__all__ = ["RecordStates", "RecordVectorStates", "RecorderOptions", "StateRecorder"]
 
 
 class _Records:

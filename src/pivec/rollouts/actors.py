@@ -219,10 +219,12 @@ class SingleActors(Actors):
 
     def actions(self, shown: Any, lanes: NDArray[np.intp], time: int) -> NDArray[Any]:  # noqa: ARG002
         shape, casts = (1, *self._action_shape), self._actions.dtype.kind != "f"
+        is_array = isinstance(shown, np.ndarray)
         for lane in lanes.tolist():
+            mine = slice(lane, lane + 1)
             try:
                 action, self._memory[lane] = self._policies[lane // self._width].ask(
-                    spaces.pick(shown, slice(lane, lane + 1)),
+                    shown[mine] if is_array else spaces.pick(shown, mine),
                     self._streams[lane],
                     self._memory[lane],
                     self._deterministic,

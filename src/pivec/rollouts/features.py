@@ -58,10 +58,14 @@ if TYPE_CHECKING:
     from pivec.policies import ImageFeatures
 
 Inputs = tuple[Any, ...]  # batch of observations; where known, infos and environments (lists)
+FindPolicy = Callable[[str, str], NamedPolicy]  # by source and fingerprint
+SUFFIXES = (".safetensors", ".onnx", ".pt", ".pt2", ".pth")  # of encoders
+POLICY = "policy"
 _INPUTS = ("observations", "infos", "environments")
-
-
-# ---- calling features ----
+_VERSION = "1"  # of encoder files
+_MOST_PIXELS = 1 << 16  # of a side
+_DIGITS = 16  # of an encoder's SHA-256
+_LUMA = np.array([0.299, 0.587, 0.114], dtype=np.float32)  # ITU-R BT.601, as most tools
 
 
 def n_inputs(features: Features | None) -> int:
@@ -197,17 +201,17 @@ class Values:
     @property
     def names(self) -> tuple[str, ...]:
         """Names of the numbers, as far as sizes are known."""
-        return tuple(name for key in self.sizes for name in self._columns(key))
+        return tuple(
+            key if size == 1 else f"{key}[{i}]"
+            for key, size in self.sizes.items()
+            for i in range(size)
+        )
 
     @property
     def late_columns(self) -> list[int]:
         """Columns that are missing from reset's info."""
-        late = {name for key in self.late for name in self._columns(key)}
-        return [i for i, name in enumerate(self.names) if name in late]
-
-    def _columns(self, key: str) -> list[str]:
-        size = self.sizes[key]
-        return [key] if size == 1 else [f"{key}[{i}]" for i in range(size)]
+        keys = [key for key, size in self.sizes.items() for _ in range(size)]
+        return [i for i, key in enumerate(keys) if key in self.late]
 
     def to_json(self) -> dict[str, Any]:
         return {"kind": self.kind, "keys": list(self.keys)}
@@ -293,9 +297,6 @@ def _in_environment(env: Any, key: str) -> Any:
 
 
 # ---- images as grey cells, as in Go-Explore ----
-
-
-_LUMA = np.array([0.299, 0.587, 0.114], dtype=np.float32)  # ITU-R BT.601, as most tools
 
 
 @dataclass(frozen=True)
@@ -396,13 +397,6 @@ def _area_weights(size: int, cells: int) -> NDArray[np.float32]:
 # ---- encoders in files: of `pivec.fit_encoder` (.safetensors, NumPy only), ONNX or torch ----
 
 
-VERSION = "1"
-_MOST_PIXELS = 1 << 16  # of a side
-_DIGITS = 16  # of an encoder's SHA-256
-SUFFIXES = (".safetensors", ".onnx", ".pt", ".pt2", ".pth")
-Run = Callable[[NDArray[np.float32]], Any]
-
-
 @dataclass(frozen=True)
 class FileEncoder:
     """A network in a file, from a batch of observations as float32 to rows of numbers.
@@ -427,7 +421,7 @@ class FileEncoder:
         return {"kind": "encoder", "path": self.path, "digest": self.digest}
 
     @cached_property
-    def _run(self) -> Run:
+    def _run(self) -> Callable[[NDArray[np.float32]], Any]:
         file = Path(self.path).expanduser()
         try:
             if (now := digest_of(file)[:_DIGITS]) != self.digest:
@@ -478,7 +472,7 @@ def encoder_bytes(features: ImageFeatures, info: Mapping[str, Any]) -> bytes:
     tensors |= {"linear.weight": features.linear[0].T, "linear.bias": features.linear[1]}
     whole = {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}
     texts = {"network": json.dumps(network), "info": json.dumps(dict(info))}
-    return tensor_bytes(whole, {"format": ENCODER, "version": VERSION, **texts})
+    return tensor_bytes(whole, {"format": ENCODER, "version": _VERSION, **texts})
 
 
 def read_encoder(data: bytes) -> ImageFeatures:
@@ -488,10 +482,9 @@ def read_encoder(data: bytes) -> ImageFeatures:
     tensors, metadata = read_safetensors(data)
     if metadata.get("format") != ENCODER:
         raise BadPolicyFile("it is not an encoder: expected one written by `pivec encoder`")
-    if metadata.get("version") != VERSION:
+    if (version := metadata.get("version")) != _VERSION:
         raise BadPolicyFile(
-            f"it has version {metadata.get('version')!r}, but this pivec reads {VERSION}: install "
-            "a newer pivec"
+            f"it has version {version!r}, but this pivec reads {_VERSION}: install a newer pivec"
         )
     match json.loads(metadata["network"]):
         case {"shape": [int(), int(), int()] as shape, "kernels": list(kernels), "scale": scale}:
@@ -504,7 +497,7 @@ def read_encoder(data: bytes) -> ImageFeatures:
     raise BadPolicyFile("it is damaged: its description is invalid")
 
 
-def _load_network(path: Path) -> Run:
+def _load_network(path: Path) -> Callable[[NDArray[np.float32]], Any]:
     """Load an encoder of our own, ONNX (first input and output), or torch, which may run code."""
     if path.suffix == ".safetensors":
         with about(str(path)):
@@ -531,10 +524,6 @@ def _load_network(path: Path) -> Run:
 
 
 # ---- the last hidden layer of one policy, for all that are compared ----
-
-
-POLICY = "policy"
-FindPolicy = Callable[[str, str], NamedPolicy]  # by source and fingerprint
 
 
 class PolicyLatent:
@@ -610,12 +599,13 @@ def _reference_policy(name: str, policies: Sequence[NamedPolicy], trust: bool) -
             "--features policy:runs/best.zip"
         )
 
-    def steps(named: NamedPolicy) -> int:
-        return -1 if named.info.step is None else named.info.step
-
     # Independent of the order in which they were given.
-    chosen = max(candidates, key=lambda named: (steps(named), natural_key(named.info.label)))
-    longest = steps(chosen) > min(map(steps, candidates))
+    ranks = [
+        (-1 if named.info.step is None else named.info.step, natural_key(named.info.label))
+        for named in candidates
+    ]
+    best = max(range(len(ranks)), key=ranks.__getitem__)
+    chosen, longest = candidates[best], ranks[best][0] > min(ranks)[0]
     why = "the one trained longest" if longest else "the last by name"
     warnings.warn(
         f"states are the last hidden layer of {chosen.info.label}, {why}, for all policies: "

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from pivec.errors import BadData, MissingExtra, PivecError, PivecWarning
 from pivec.options import CollectOptions
-from pivec.parallel import Tell, WorkFailed, current, usable_cores
+from pivec.parallel import Tell, WorkFailed, current, single_threaded_blas, usable_cores
 from pivec.policies import NamedPolicy, Policy
 from pivec.rollouts import observations as spaces
 from pivec.rollouts.actors import group_key, make_actors
@@ -39,13 +39,12 @@ class _Slot:
 
     def __init__(self, player: Player, settings: CollectOptions, width: int) -> None:
         self.index, self.named, self.quota = player
-        seed, identity = settings.seed, self.named.info.identity
-        n = max(self.quota.end, width)
-        given = self.quota.seeds
-        seeds = episode_seeds(seed, identity, n) if given is None else np.resize(given, n)
-        self.streams = self.seeds = seeds
+        n, given = max(self.quota.end, width), self.quota.seeds
+        if given is None:
+            given = episode_seeds(settings.seed, self.named.info.identity, n)
+        self.streams = self.seeds = np.resize(given, n)
         if settings.backend == "envpool":  # whose environments play several episodes each
-            self.seeds = self.seeds[np.arange(len(self.seeds)) % width]
+            self.seeds = self.seeds[np.arange(n) % width]
         self.episodes = PolicyEpisodes(settings.max_states_per_policy, self.quota)
 
 
@@ -342,14 +341,11 @@ def play_here(
     quotas: Sequence[Quota] | None = None,
 ) -> Iterator[PlayedPolicy]:
     """Play policies that are bound to the spaces (see `bind`) in this process."""
-    from threadpoolctl import threadpool_limits
-
     quotas = quotas or [Quota(options.episodes)] * len(policies)
     groups: dict[Hashable, list[Player]] = {}
     for index, (named, quota) in enumerate(zip(policies, quotas, strict=True)):
         groups.setdefault(group_key(named.policy), []).append((index, named, quota))
-    # The matrix products are small: threads inside them slow each other down.
-    with threadpool_limits(limits=1):
+    with single_threaded_blas():
         for group in groups.values():
             most = max(quota.end - quota.first for _, _, quota in group)
             shape = layout(environment, options, len(group), most)

@@ -51,7 +51,7 @@ class PolicyFile:
             _check(self.n_policies > 0, "it has no policies")
         self._validated: set[int] = set()
 
-    @property
+    @cached_property
     def kind(self) -> bytes:
         """What must be equal for policies to share a file."""
         return bytes(self.schema.serialize())
@@ -145,13 +145,18 @@ class PolicyFile:
             ) from error
 
 
-def open_file(path: Path) -> PolicyFile:
-    """Map a file, or return the existing map unless the file has changed."""
+def stamp_of(path: Path) -> tuple[int, ...]:
+    """Return what changes when a file is rewritten; empty if there is none."""
     try:
         known = os.stat(path)
     except OSError:
-        return PolicyFile(path)  # which raises
-    return _mapped(path, (known.st_ino, known.st_size, known.st_mtime_ns))
+        return ()
+    return known.st_ino, known.st_size, known.st_mtime_ns
+
+
+def open_file(path: Path) -> PolicyFile:
+    """Map a file, or return the existing map unless the file has changed."""
+    return _mapped(path, stamp_of(path))
 
 
 @lru_cache(maxsize=_OPEN_FILES)

@@ -125,7 +125,6 @@ class RemoteFolder:
         return f"{self._connection[1]}/{name}"
 
     def subfolder(self, name: str) -> RemoteFolder:
-        """Return a folder inside this one."""
         parts = urlsplit(self._uri)
         return RemoteFolder(urlunsplit(parts._replace(path=f"{parts.path.rstrip('/')}/{name}")))
 
@@ -140,11 +139,9 @@ class RemoteFolder:
         self.names()
 
     def has(self, name: str) -> bool:
-        """Return whether there is a file with this name."""
         return name in (self.names() if self._listed is None else self._listed)
 
     def names(self) -> set[str]:
-        """List all files."""
         from pyarrow.fs import FileSelector, FileType
 
         selector = FileSelector(self._connection[1], allow_not_found=True)
@@ -154,7 +151,6 @@ class RemoteFolder:
         return set(self._listed)
 
     def read(self, name: str) -> bytes:
-        """Return the content of a file."""
         with self._explaining(f"read {name} of"), self._open(name) as source:
             content = bytes(source.read())
         self._tails[name] = content[-_TAIL:]
@@ -208,7 +204,6 @@ class RemoteFolder:
             list(pool.map(self.local, wanted))
 
     def remove(self, name: str) -> None:
-        """Remove a file, if it is there."""
         (self._copies / name).unlink(missing_ok=True)
         if self.has(name):
             with self._explaining("write to"), contextlib.suppress(FileNotFoundError):

@@ -11,7 +11,6 @@ import contextlib
 import errno
 import hashlib
 import json
-import os
 import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,7 +24,7 @@ import numpy as np
 from pivec.errors import BadStore, PivecError, PivecWarning, UsageError
 from pivec.files import digest_of, file_name
 from pivec.policies import PolicyInfo, first_names
-from pivec.states.arrow import PolicyFile, encode, join, open_file, unmap_files
+from pivec.states.arrow import PolicyFile, encode, join, open_file, stamp_of, unmap_files
 from pivec.states.folders import Folder, open_folder
 from pivec.states.visited import Arrays, PolicyRecord, VisitedStates
 
@@ -77,9 +76,8 @@ class Store:
         self._pending: dict[str, tuple[Row, Any]] = {}  # rows and files that are not written yet
         self._pending_bytes, self._last_write = 0, 0.0
         self._index_written = self._index_seconds = 0.0
-        self._verified: dict[str, object] = {}  # files that were written or checked here
+        self._verified: dict[str, tuple[int, ...]] = {}  # files that were written or checked here
         self._replaced: set[str] = set()  # files to remove once the index is written
-        self._kinds: dict[str, bytes] = {}  # of the policies in a file
         self._requested: tuple[dict[str, Any], tuple[str, ...]] | None = None
         if settings is not None:
             try:
@@ -163,7 +161,7 @@ class Store:
             if row["file"] not in files:
                 if verify and (problem := self._problem(row)):
                     raise BadStore(problem)
-                files[row["file"]] = open_file(self.folder.local(row["file"]))
+                files[row["file"]] = self._open(row)
         records = [files[row["file"]].record(row["batch"], _info(row)) for row in rows]
         if self.folder.is_remote:  # other machines download their own copies
             records = [
@@ -188,20 +186,15 @@ class Store:
         problem = "is missing"
         if self.folder.has(file):
             problem = "does not match its checksum, so it is damaged and should be removed"
-            if self._verified.get(file) == self._stamp(file):
+            if self._verified.get(file) == stamp_of(self.folder.local(file)):
                 return ""
             for again in (False, True):  # a cached copy may be damaged
                 self.folder.fetch([file], again=again)
                 if digest_of(self.folder.local(file)) == row["sha256"]:
-                    self._verified[file] = self._stamp(file)
+                    self._verified[file] = stamp_of(self.folder.local(file))
                     return ""
         labels = first_names([label for label, r in self.rows.items() if r["file"] == file])
         return f"{self.folder}/{file} {problem} (states of {labels}): {_REMEDY}"
-
-    def _stamp(self, file: str) -> object:
-        """Return what changes when a file is rewritten."""
-        known = os.stat(self.folder.local(file))
-        return known.st_ino, known.st_size, known.st_mtime_ns
 
     # ---- writing ----
 
@@ -315,7 +308,7 @@ class Store:
         stem = file_name(file.info(number).label, 60) if len(parts) == 1 else "shard"
         name = f"{stem}-{digest[:16]}.arrow"
         self.folder.write(name, content)
-        self._verified[name] = self._stamp(name)
+        self._verified[name] = stamp_of(self.folder.local(name))
         return {"file": name, "sha256": digest, "batches": len(parts)}
 
     def _pack(self) -> None:
@@ -347,7 +340,8 @@ class Store:
         size = 0
         for row in list(self.rows.values()):
             more = _OVERHEAD + 4 * len(self.feature_names) * int(row["states"])
-            if group and (size + more > _MAX_BYTES or self._kind(row) != self._kind(group[0])):
+            is_like = not group or self._open(row).kind == self._open(group[0]).kind
+            if group and (size + more > _MAX_BYTES or not is_like):
                 yield group
                 group, size = [], 0
             group.append(row)
@@ -362,11 +356,6 @@ class Store:
 
     def _open(self, row: Row) -> PolicyFile:
         return open_file(self.folder.local(row["file"]))
-
-    def _kind(self, row: Row) -> bytes:
-        if row["file"] not in self._kinds:
-            self._kinds[row["file"]] = self._open(row).kind
-        return self._kinds[row["file"]]
 
     @contextlib.contextmanager
     def _explaining(self, owner: str) -> Iterator[None]:

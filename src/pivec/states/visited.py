@@ -69,10 +69,7 @@ class PolicyRecord:
 
     def first(self, episodes: int) -> PolicyRecord:
         """Return the first episodes, without copying states."""
-        if episodes >= len(self.episodes):
-            return self
-        read = partial(_read_first, self.without_policy(), episodes)
-        return replace(self, episodes=self.episodes[:episodes], read_arrays=read)
+        return self if episodes >= len(self.episodes) else self.only(np.arange(episodes))
 
     def extended(self, more: PolicyRecord) -> PolicyRecord:
         """Append later episodes, after thinning these as those are."""
@@ -84,7 +81,7 @@ class PolicyRecord:
         return record_of(more.info, episodes, more.every, more.read_policy())
 
     def only(self, rows: NDArray[Any]) -> PolicyRecord:
-        """Return some episodes; their states are copied on demand."""
+        """Return some episodes; unless they are the first, states are copied on demand."""
         read = partial(_read_some, self.without_policy(), rows.tolist())
         return replace(self, episodes=self.episodes[rows], read_arrays=read)
 
@@ -102,14 +99,12 @@ def _value(value: Any) -> Any:
     return value
 
 
-def _read_first(record: PolicyRecord, episodes: int) -> Arrays:
-    states, actions = record.read_arrays()
-    end = int(record.episodes["length"][:episodes].sum())
-    return states[:end], None if actions is None else actions[: end - episodes]
-
-
 def _read_some(record: PolicyRecord, rows: list[int]) -> Arrays:
-    return _concatenated(list(record.as_episodes(rows)))
+    if rows != list(range(len(rows))):
+        return _concatenated(list(record.as_episodes(rows)))
+    states, actions = record.read_arrays()
+    end = int(record.episodes["length"][: len(rows)].sum())
+    return states[:end], None if actions is None else actions[: end - len(rows)]
 
 
 def record_of(
@@ -148,8 +143,6 @@ class VisitedStates:
         What is kept of each policy.
     feature_names : sequence of str
     environment : str
-    states : (n_states, n_features) float32 array, optional
-        All states, if those of the records are views of one array.
 
     Attributes
     ----------
@@ -183,8 +176,6 @@ class VisitedStates:
         records: Sequence[PolicyRecord],
         feature_names: Sequence[str],
         environment: str = "",
-        *,
-        states: NDArray[np.float32] | None = None,
     ) -> None:
         self.records = tuple(records)
         self.policies = tuple(record.info for record in self.records)
@@ -194,13 +185,12 @@ class VisitedStates:
         self.feature_names = tuple(feature_names)
         self.environment = environment
         self.has_actions = all(record.has_actions for record in self.records)
-        self._flat = states
+        self._flat: NDArray[np.float32] | None = None  # all states, once they were asked for
         episodes = np.concatenate([record.episodes for record in self.records])
-        self.lengths = _read_only(episodes["length"])
-        self.returns = _read_only(episodes["return"])
-        self.seeds = _read_only(episodes["seed"])
-        self.terminated = _read_only(episodes["terminated"])
-        self.truncated = _read_only(episodes["truncated"])
+        self.lengths, self.returns, self.seeds, self.terminated, self.truncated = (
+            _read_only(episodes[name])
+            for name in ("length", "return", "seed", "terminated", "truncated")
+        )
         self.episode_starts = _read_only(starts_of(self.lengths))
         counts = [len(record.episodes) for record in self.records]
         self.policy_starts = _read_only(starts_of(counts))
@@ -258,31 +248,40 @@ class VisitedStates:
                 )
         labels = [f"policy-{i}" for i in range(n)] if labels is None else list(map(str, labels))
         width = np.shape(policies[0][0])[-1:] if len(policies[0]) else ()
-        lengths = [_lengths(*pair, width) for pair in zip(policies, labels, strict=True)]
-        offsets = lost_offsets(episode for episodes in policies for episode in episodes)
-        flat = _filled(policies, labels, offsets, (sum(map(sum, lengths)), *width))
+        for label, episodes in zip(labels, policies, strict=True):
+            _check_shapes(episodes, label, width)
+        whole = [np.asarray(episode) for episodes in policies for episode in episodes]
+        offsets = lost_offsets(whole)
+        for column, offset in offsets.items():  # they are copies in double precision then
+            whole = [rows - np.where(np.arange(*width) == column, offset, 0.0) for rows in whole]
+        flat = np.concatenate(whole, dtype=np.float32, casting="unsafe")
+        flat.flags.writeable = False
         records = []
         begin = 0
-        for i, (label, counts) in enumerate(zip(labels, lengths, strict=True)):
-            rows = np.zeros(len(counts), dtype=EPISODE)
-            rows["length"], rows["seed"] = counts, -1
+        for i, (label, episodes) in enumerate(zip(labels, policies, strict=True)):
+            rows = np.zeros(len(episodes), dtype=EPISODE)
+            rows["length"], rows["seed"] = list(map(len, episodes)), -1
             total = np.asarray(np.nan if returns is None else returns[i], dtype=np.float64)
-            if total.shape not in ((), (len(counts),)):
+            if total.shape not in ((), rows.shape):
                 raise UsageError(
-                    f"returns of {label} must be one number, or one for each of its {len(counts)} "
+                    f"returns of {label} must be one number, or one for each of its {len(rows)} "
                     f"episodes, but have shape {total.shape}"
                 )
             rows["return"] = total
-            moves = None if actions is None else _actions(actions[i], label, counts)
-            states = flat[begin : begin + sum(counts)]
+            moves = None if actions is None else _actions(actions[i], label, rows["length"])
+            states = flat[begin : begin + int(rows["length"].sum())]
             begin += len(states)
             group = "" if groups is None else str(groups[i])
             step = None if steps is None else steps[i]
             digest = content_digest(rows, states, moves)
             info = PolicyInfo(label, group, None if step is None else int(step), fingerprint=digest)
             records.append(PolicyRecord.in_memory(info, rows, (states, moves)))
-        names = offset_names(names_of(feature_names, flat.shape[1]), offsets)
-        return cls(records, names, environment, states=flat)
+            if not np.isfinite(states).all():
+                for number, episode in enumerate(records[-1].as_episodes()):
+                    check_finite(episode.states, f"episode {number} of {label}")
+        data = cls(records, offset_names(names_of(feature_names, *width), offsets), environment)
+        data._flat = flat
+        return data
 
     @classmethod
     def from_pandas(cls, frame: Any, *, environment: str = "", **columns: Any) -> VisitedStates:
@@ -427,7 +426,7 @@ class VisitedStates:
     def without_policies(self) -> VisitedStates:
         """Return the data without the policies themselves, as sent to other processes."""
         records = [record.without_policy() for record in self.records]
-        return VisitedStates(records, self.feature_names, self.environment, states=self._flat)
+        return VisitedStates(records, self.feature_names, self.environment)
 
     def in_memory(self) -> VisitedStates:
         """Read all states into memory, once, for algorithms that visit them many times."""
@@ -596,46 +595,21 @@ def content_digest(episodes: NDArray[Any], states: NDArray[Any], moves: NDArray[
     return digest.hexdigest()
 
 
-def _lengths(episodes: Sequence[ArrayLike], label: str, width: tuple[int, ...]) -> list[int]:
-    """Return the number of states in each episode of one policy."""
+def _check_shapes(episodes: Sequence[ArrayLike], label: str, width: tuple[int, ...]) -> None:
     if not len(episodes):
         raise BadData(f"{label} has no episodes: give each policy at least one")
-    shapes = [np.shape(episode) for episode in episodes]
-    for number, shape in enumerate(shapes):
+    for number, shape in enumerate(map(np.shape, episodes)):
         if len(shape) != 2 or 0 in shape or shape[1:] != width:
             features = width[0] if width else "n_features"
             raise BadData(
                 f"episode {number} of {label} must be an array of shape (n_steps, {features}) that "
                 f"is not empty, but has shape {shape}"
             )
-    return [shape[0] for shape in shapes]
 
 
-def _filled(
-    policies: Sequence[Sequence[ArrayLike]],
-    labels: Sequence[str],
-    offsets: Offsets,
-    shape: tuple[int, ...],
-) -> NDArray[np.float32]:
-    """Fill one array with all states in place, so that nothing is in memory twice."""
-    flat = np.empty(shape, dtype=np.float32)
-    begin = 0
-    for label, episodes in zip(labels, policies, strict=True):
-        for number, episode in enumerate(episodes):
-            rows = np.array(episode, dtype=np.float64) if offsets else np.asarray(episode)
-            for column, offset in offsets.items():
-                rows[:, column] -= offset
-            states = flat[begin : begin + len(rows)]
-            states[:] = rows
-            check_finite(states, f"episode {number} of {label}")
-            begin += len(rows)
-    flat.flags.writeable = False
-    return flat
-
-
-def _actions(episodes: Sequence[ArrayLike], label: str, lengths: list[int]) -> NDArray[Any]:
-    arrays = [np.asarray(episode) for episode in episodes]
-    counts, wanted = [len(array) for array in arrays], [length - 1 for length in lengths]
+def _actions(episodes: Sequence[ArrayLike], label: str, lengths: NDArray[Any]) -> NDArray[Any]:
+    arrays = list(map(np.asarray, episodes))
+    counts, wanted = [len(array) for array in arrays], (lengths - 1).tolist()
     if counts != wanted:
         raise BadData(
             f"{label} needs one action fewer than states in each episode ({wanted[:5]}...), but "
