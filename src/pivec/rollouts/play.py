@@ -57,10 +57,10 @@ class Rollout:
         shape: Layout,
         like: Policy,
         settings: CollectOptions,
-        progress: Progress | None = None,
+        count: Callable[[int], None] | None = None,
     ) -> None:
         self.lanes, self.width, self.settings = lanes, shape.width, settings
-        self.progress = progress
+        self.count = count  # is called with the number of steps taken
         self.slots: list[_Slot | None] = [None] * shape.slots
         self.episode = np.full(lanes.n, -1)  # the number of the episode in each lane, -1 if idle
         # Flat rows are needed as states or by networks; with features= of images by neither.
@@ -127,8 +127,8 @@ class Rollout:
         self.buffer.lengths[active] += 1
         if self.settings.max_steps is not None:
             truncated = truncated | (self.buffer.lengths[active] >= self.settings.max_steps)
-        if self.progress is not None:
-            self.progress.count(len(active))
+        if self.count is not None:
+            self.count(len(active))
         over = np.flatnonzero(terminated | truncated)
         return active[over].tolist(), (terminated[over], truncated[over])
 
@@ -147,7 +147,7 @@ class Rollout:
                 "states must be finite: check the environment, or replace the value with features="
             )
         slot.episodes.put(number, episode)
-        self._thin(lane // self.width)
+        self._thin(lane)
 
     def _next(self, lane: int) -> PlayedPolicy | None:
         """Start the lane's next episode; return the policy if that was its last one."""
@@ -219,13 +219,12 @@ class Rollout:
         self.actors.renew(running)
         if self.settings.max_states_per_policy is not None:
             for slot in np.unique(running // self.width).tolist():
-                self._thin(slot)
+                self._thin(slot * self.width)
 
-    def _thin(self, slot: int) -> None:
-        """Thin a policy that has more states than it may keep."""
-        policy = self.slots[slot]
-        if policy is not None:
-            policy.episodes.thin(self.buffer.earlier[slot * self.width : (slot + 1) * self.width])
+    def _thin(self, lane: int) -> None:
+        """Thin the policy of a lane if it has more states than it may keep."""
+        first = lane - lane % self.width
+        self._slot(lane).episodes.thin(self.buffer.earlier[first : first + self.width])
 
     def _rows(self, lanes: slice = slice(None)) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Flat observations (where they are needed), and states."""
@@ -337,10 +336,13 @@ def play_here(
     environment: Environment,
     policies: Sequence[NamedPolicy],
     options: CollectOptions,
-    progress: Progress | None = None,
+    count: Callable[[int], None] | None = None,
     quotas: Sequence[Quota] | None = None,
 ) -> Iterator[PlayedPolicy]:
-    """Play policies that are bound to the spaces (see `bind`) in this process."""
+    """Play policies that are bound to the spaces (see `bind`) in this process.
+
+    ``count`` is called with the numbers of steps taken.
+    """
     quotas = quotas or [Quota(options.episodes)] * len(policies)
     groups: dict[Hashable, list[Player]] = {}
     for index, (named, quota) in enumerate(zip(policies, quotas, strict=True)):
@@ -351,7 +353,7 @@ def play_here(
             shape = layout(environment, options, len(group), most)
             lanes = make_lanes(environment, options.backend, shape, options.threads)
             try:
-                yield from Rollout(lanes, shape, group[0][1].policy, options, progress).run(group)
+                yield from Rollout(lanes, shape, group[0][1].policy, options, count).run(group)
             finally:
                 lanes.close()
 
@@ -385,22 +387,17 @@ class _Share:
 
 
 def _play_share(share: _Share, tell: Tell) -> None:
-    """Play some policies; report each of them, and the steps that are taken."""
-    steps, where = _Steps(tell), share.environment
-    for played in play_here(where, share.policies, share.options, steps, share.quotas):
+    """Play some policies; report each of them, and from time to time the steps that are taken."""
+    unreported = 0
+
+    def count(steps: int) -> None:
+        nonlocal unreported
+        unreported += steps
+        if tell(unreported, seldom=True):
+            unreported = 0
+
+    where = share.environment
+    for played in play_here(where, share.policies, share.options, count, share.quotas):
         content = (played.episodes, played.every) if share.pack is None else share.pack(played)
         tell((share.numbers[played.index], content))
-    tell(steps.unreported)
-
-
-class _Steps(Progress):
-    """Reports the number of steps to the parent process from time to time."""
-
-    def __init__(self, tell: Tell) -> None:
-        super().__init__("", 0, show=False)
-        self._tell, self.unreported = tell, 0
-
-    def count(self, steps: int) -> None:
-        self.unreported += steps
-        if self._tell(self.unreported, seldom=True):
-            self.unreported = 0
+    tell(unreported)

@@ -260,7 +260,7 @@ class VisitedStates:
         begin = 0
         for i, (label, episodes) in enumerate(zip(labels, policies, strict=True)):
             rows = np.zeros(len(episodes), dtype=EPISODE)
-            rows["length"], rows["seed"] = list(map(len, episodes)), -1
+            rows["length"], rows["seed"] = [np.shape(episode)[0] for episode in episodes], -1
             total = np.asarray(np.nan if returns is None else returns[i], dtype=np.float64)
             if total.shape not in ((), rows.shape):
                 raise UsageError(
