@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from pivec.figures import INK, MUTED, add_curve_key, add_heading, axes_at, lined_axes, new_figure
+from pivec.figures import INK, MUTED, add_heading, axes_at, lined_axes, new_figure
 
 Look = tuple[str, Any]  # colour and dashes of a curve
 Curves = Mapping[str, Mapping[str, Sequence[float]]]  # by label: steps, mean, low, high
@@ -96,7 +96,18 @@ def draw_learning_curves(
     axes.set_xlim(left=0)
     add_labels(axes, "environment steps, millions")
     lined_axes(axes)
-    add_curve_key(axes, columns)
+    axes.legend(
+        loc="lower left",
+        bbox_to_anchor=(-0.005, 1.0),
+        ncols=columns,
+        handlelength=2.4,
+        columnspacing=1.4,
+        labelspacing=0.25,
+        borderaxespad=0.2,
+        frameon=False,
+        fontsize=9.5,
+        labelcolor=INK,
+    )
 
 
 def arrow(

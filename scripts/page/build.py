@@ -1,12 +1,34 @@
 """Makes the page's script small: `make page`, after a change of src/pivec/report/web/*.js."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
 
-from pivec.report.pages import BUILT, fingerprint, joined
+from pivec.report.pages import BUILT, fingerprint, resource
 
 WEB = Path(__file__).parents[2] / "src/pivec/report/web"
+ENTRY = "main.js"
+_IMPORT = re.compile(r'^import\s*\{[^}]*\}\s*from\s*"\./([\w.-]+)";\n', re.MULTILINE)
+_EXPORT = re.compile(r"^export\s+", re.MULTILINE)
+
+
+def joined() -> str:
+    """Join the modules, each after those it imports; names at the top level are shared by all."""
+    parts: dict[str, str] = {}
+
+    def add(name: str) -> None:
+        if name in parts:
+            return
+        source = resource(name)
+        parts[name] = ""  # modules may import each other
+        for other in _IMPORT.findall(source):
+            add(other)
+        del parts[name]  # after what it needs
+        parts[name] = _EXPORT.sub("", _IMPORT.sub("", source))
+
+    add(ENTRY)
+    return '"use strict";\n(() => {\n' + "".join(parts.values()) + "})();\n"
 
 
 def main(tools: str) -> None:

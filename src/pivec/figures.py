@@ -11,7 +11,6 @@ import os
 import textwrap
 import warnings
 from collections.abc import Sequence
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -36,15 +35,13 @@ GROUP_PALETTE = (
     "#7262C3", "#999933", "#882255", "#44AA99", "#B3955B", "#AA4499",
 )  # fmt: skip
 
-_KEY: dict[str, Any] = {"frameon": False, "fontsize": 9.5, "labelcolor": INK}
-
 MAX_PNG_BYTES = 300_000
 # Tried from the sharpest on, until the file is small enough.
 RESOLUTIONS = (200, 175, 150, 125, 100, 75, 50, 25)
 
 
 def group_colours(n: int) -> list[str]:
-    """One colour a group; after twelve the palette comes again darker, then lighter.
+    """Return one colour per group; after twelve the palette comes again darker, then lighter.
 
     Examples
     --------
@@ -78,22 +75,12 @@ def colour_scale(name: str, n: int = 16) -> list[str]:
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """Make an empty white figure of so many inches, drawn by Agg; a notebook shows it."""
-    figure: Figure = _figure_class()(figsize=(width, height), facecolor="white")
-    return figure
-
-
-@cache
-def _figure_class() -> Any:
+    """Make an empty white figure of so many inches, which notebooks show without pyplot."""
     from matplotlib.figure import Figure
 
-    class NotebookFigure(Figure):
-        """A figure that notebooks show without pyplot."""
-
-        def _repr_png_(self) -> bytes:
-            return to_png(self, 100)
-
-    return NotebookFigure
+    figure = Figure(figsize=(width, height), facecolor="white")
+    figure._repr_png_ = lambda: to_png(figure, 100)  # type: ignore[attr-defined]
+    return figure
 
 
 def axes_at(
@@ -205,21 +192,9 @@ def add_key(figure: Figure, handles: Sequence[Any]) -> None:
         borderpad=0,
         handletextpad=0.4,
         columnspacing=1.6,
-        **_KEY,
-    )
-
-
-def add_curve_key(axes: Axes, columns: int) -> None:
-    """Put a legend of the curves of a panel above it, in so many columns."""
-    axes.legend(
-        loc="lower left",
-        bbox_to_anchor=(-0.005, 1.0),
-        ncols=columns,
-        handlelength=2.4,
-        columnspacing=1.4,
-        labelspacing=0.25,
-        borderaxespad=0.2,
-        **_KEY,
+        frameon=False,
+        fontsize=9.5,
+        labelcolor=INK,
     )
 
 
@@ -250,19 +225,13 @@ def to_png(figure: Figure, sharpest: int = RESOLUTIONS[0]) -> bytes:
             # White is painted under everything, so the alpha channel says nothing.
             image = Image.fromarray(np.asarray(canvas.buffer_rgba())[..., :3])
             for palette in (False, True):
-                shades = _in_palette(image) if palette else image
+                if palette:
+                    # Coverage changes colours half as much, but takes minutes for a photograph.
+                    few = image.getcolors(1 << 17) is not None
+                    method = Image.Quantize.MAXCOVERAGE if few else Image.Quantize.MEDIANCUT
+                    image = image.quantize(256, method, dither=Image.Dither.NONE)
                 buffer = io.BytesIO()
-                shades.save(buffer, format="png", dpi=(dpi, dpi))
+                image.save(buffer, format="png", dpi=(dpi, dpi))
                 if buffer.tell() <= MAX_PNG_BYTES:
                     return buffer.getvalue()
     return buffer.getvalue()
-
-
-def _in_palette(image: Any) -> Any:
-    """Give an image 256 colours."""
-    from PIL import Image
-
-    # The first changes colours half as much, but takes minutes for all colours of a photograph.
-    few = image.getcolors(1 << 17) is not None
-    method = Image.Quantize.MAXCOVERAGE if few else Image.Quantize.MEDIANCUT
-    return image.quantize(256, method, dither=Image.Dither.NONE)

@@ -42,8 +42,6 @@ def atomic_write(
     >>> (folder / "note.txt").read_text()
     'whole'
     """
-    if mode not in ("w", "wb"):
-        raise ValueError(f"mode must be 'w' or 'wb', not {mode!r}")
     target = Path(os.path.realpath(path))
     name = target.with_name(f".{target.name[:100]}.{secrets.token_hex(8)}.tmp")
     # Not mkstemp, whose files only their owner may read: 0o666 obeys the umask as open does.
@@ -65,7 +63,12 @@ def atomic_write(
             error.filename = os.fspath(path)  # a full disk does not say which file it was
             error.filename2 = None
         raise
-    _sync_folder(target.parent)
+    with contextlib.suppress(OSError):  # flush the rename too, if folders can be opened
+        folder = os.open(target.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
 
 
 def is_uri(path: str | os.PathLike[str]) -> bool:
@@ -96,12 +99,14 @@ def check_folder(path: str | os.PathLike[str]) -> Path:
             place = place.parent
         except OSError as error:
             raise UsageError(f"cannot write to {folder}: {error.strerror}") from error
-    if os.path.islink(place) and not os.path.exists(place):
-        raise UsageError(f"cannot write to {folder}: {place} is a link to nothing")
-    if not os.path.isdir(place):
-        raise UsageError(f"cannot write to {folder}: {place} is not a folder")
-    if not os.access(place, os.W_OK | os.X_OK):
-        raise UsageError(f"cannot write to {folder}: no write permission for {place}")
+    problems = {
+        f"{place} is a link to nothing": os.path.islink(place) and not os.path.exists(place),
+        f"{place} is not a folder": not os.path.isdir(place),
+        f"no write permission for {place}": not os.access(place, os.W_OK | os.X_OK),
+    }
+    for problem, there in problems.items():
+        if there:
+            raise UsageError(f"cannot write to {folder}: {problem}")
     return folder
 
 
@@ -149,16 +154,6 @@ def locked(path: str | os.PathLike[str], busy: str, wait: float = 0.0) -> Iterat
                     raise PivecError(busy) from error
                 time.sleep(0.01)
         yield
-
-
-def _sync_folder(folder: Path) -> None:
-    """Flush the rename itself to disk, on systems that can open folders."""
-    with contextlib.suppress(OSError):
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
 
 
 # Weights and recorded numbers hardly compress, text does by about 10, zeros by 1000.

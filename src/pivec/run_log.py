@@ -20,19 +20,9 @@ from pivec.terminal import CollectedWarning, WarningCollector, joined
 
 RUN = "run.json"
 _PACKAGES = (
-    "pivec",
-    "numpy",
-    "gymnasium",
-    "scikit-learn",
-    "openTSNE",
-    "pyarrow",
-    "numba",
-    "envpool",
-    "torch",
-    "stable-baselines3",
-    "cma",
-    "neat-python",
-)
+    "pivec", "numpy", "gymnasium", "scikit-learn", "openTSNE", "pyarrow", "numba", "envpool",
+    "torch", "stable-baselines3", "cma", "neat-python",
+)  # fmt: skip
 
 
 class RunLog:
@@ -40,15 +30,25 @@ class RunLog:
 
     def __init__(self, folder: str | Path, command: str = "") -> None:
         self.folder = Path(folder)
-        earlier = _read(self.folder / RUN)
+        earlier: dict[str, Any] = {}
+        warnings: dict[str, list[CollectedWarning]] = {}
+        with contextlib.suppress(
+            OSError, ValueError, TypeError, AttributeError
+        ):  # none, or damaged
+            record = json.loads((self.folder / RUN).read_text(encoding="utf-8"))
+            warnings = {
+                stage: [CollectedWarning(**row) for row in rows]
+                for stage, rows in record.get("warnings", {}).items()
+            }
+            parts = ("settings", "timings", "peak_mb")
+            earlier = {name: dict(record.get(name, {})) for name in parts} | {
+                "command": record.get("command", "")
+            }
+        self._warnings = warnings if earlier else {}
         self.command: str = command or earlier.get("command", "")
         self.settings: dict[str, Any] = earlier.get("settings", {})
         self.timings: dict[str, float] = earlier.get("timings", {})
         self.peaks: dict[str, float] = earlier.get("peak_mb", {})
-        self._warnings: dict[str, list[CollectedWarning]] = {
-            stage: [CollectedWarning(**row) for row in rows]
-            for stage, rows in earlier.get("warnings", {}).items()
-        }
 
     @contextmanager
     def stage(self, name: str, *, goes_on: bool = False) -> Iterator[None]:
@@ -84,32 +84,13 @@ class RunLog:
         return joined(row for rows in self._warnings.values() for row in rows)
 
 
-def _read(file: Path) -> dict[str, Any]:
-    """Read run.json; empty if there is none, or it is damaged."""
-    try:
-        record: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-        parts = [record.get(part, {}) for part in ("settings", "timings", "peak_mb", "warnings")]
-        rows = [row for stage in record.get("warnings", {}).values() for row in stage]
-        whole = all(isinstance(part, dict) for part in parts)
-        whole = whole and all(set(row) == set(CollectedWarning._fields) for row in rows)
-    except (OSError, ValueError, AttributeError, TypeError):
-        return {}
-    return record if whole else {}
-
-
+@cache  # a watch asks every few seconds
 def versions() -> dict[str, str]:
     """Versions of everything that the numbers depend on."""
-    return dict(_versions())
-
-
-@cache  # a watch asks every few seconds
-def _versions() -> dict[str, str]:
     known = {"python": platform.python_version()}
     for package in _PACKAGES:
-        try:
+        with contextlib.suppress(PackageNotFoundError):
             known[package] = version(package)
-        except PackageNotFoundError:
-            continue
     return known
 
 

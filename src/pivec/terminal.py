@@ -1,4 +1,4 @@
-"""What commands print: safe text, progress bars, and warnings collected and counted."""
+"""What commands print: safe text, tables, progress bars, and warnings collected and counted."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import re
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 from unicodedata import category
@@ -31,7 +32,9 @@ def say(text: str, *, error: bool = False) -> None:
         stream.write(line)
         stream.flush()
     except OSError as failure:
-        _mute(stream.fileno())
+        # Discard what is still to be written, so that Python does not fail again on exit.
+        with contextlib.suppress(OSError), open(os.devnull, "w") as nowhere:
+            os.dup2(nowhere.fileno(), stream.fileno())
         if not error:
             failure.filename = failure.filename or "standard output"
             raise
@@ -48,19 +51,37 @@ def ask(question: str) -> str:
         return ""
 
 
-def _mute(number: int) -> None:
-    """Discard what is still to be written, so that Python does not fail again on exit."""
-    with contextlib.suppress(OSError):
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, number)
-        os.close(nowhere)
-
-
 def literal(text: str) -> Text:
     """Make a text for a rich table, without markup."""
     from rich.text import Text
 
     return Text(printable(text))
+
+
+class Column(NamedTuple):
+    """A column of a table on the terminal or on a page."""
+
+    title: str
+    text: Callable[[Any], str | Sequence[str]]  # what a row shows, in one or several lines
+    value: Callable[[Any], float | None] | None = None  # the number that a page sorts by
+    right: bool = True  # aligned
+
+
+def print_table(columns: Sequence[Column], rows: Iterable[Any]) -> None:
+    """Print a table; text in it is shown literally."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False)
+    for column in columns:
+        side = "right" if column.right else "left"
+        table.add_column(literal(column.title), justify=side, overflow="fold")  # type: ignore[arg-type]
+    for row in rows:
+        cells = (column.text(row) for column in columns)
+        lines = ([cell] if isinstance(cell, str) else cell for cell in cells)
+        table.add_row(*(Text("\n").join(map(literal, cell)) for cell in lines))
+    Console().print(table)
 
 
 def encodable(text: str) -> str:
@@ -116,37 +137,28 @@ class Progress:
     def __init__(self, title: str, total: int, *, unit: str = "", show: bool = True) -> None:
         self.title, self.total, self.unit, self.done = title, total, unit, 0
         self._show = show and sys.stderr is not None and sys.stderr.isatty()
-        self._bar: object | None = None
-        self._last = 0.0
-        self._counted, self._start = 0, time.monotonic()
+        self._bar: Any = None
+        self._counted, self._start, self._last = 0, time.monotonic(), 0.0
 
     def __enter__(self) -> Progress:
         if self._show:
+            from rich import progress
             from rich.console import Console
-            from rich.progress import (
-                BarColumn,
-                MofNCompleteColumn,
-                TextColumn,
-                TimeElapsedColumn,
-                TimeRemainingColumn,
-            )
-            from rich.progress import Progress as RichProgress
 
-            bar = RichProgress(
-                TextColumn("{task.description}", markup=False),
-                BarColumn(),
-                MofNCompleteColumn(),
-                TextColumn(self.unit),
-                TimeElapsedColumn(),
-                TextColumn("left"),
-                TimeRemainingColumn(),
-                TextColumn("{task.fields[note]}", markup=False),
+            self._bar = progress.Progress(
+                progress.TextColumn("{task.description}", markup=False),
+                progress.BarColumn(),
+                progress.MofNCompleteColumn(),
+                progress.TextColumn(self.unit),
+                progress.TimeElapsedColumn(),
+                progress.TextColumn("left"),
+                progress.TimeRemainingColumn(),
+                progress.TextColumn("{task.fields[note]}", markup=False),
                 console=Console(stderr=True),
             )
-            self._task = bar.add_task(printable(self.title), total=self.total, note="")
-            bar.start()
+            self._task = self._bar.add_task(printable(self.title), total=self.total, note="")
+            self._bar.start()
             Progress.drawn = True
-            self._bar = bar
         return self
 
     def advance(self, count: int = 1, note: str | None = None) -> None:
@@ -170,11 +182,11 @@ class Progress:
     def _update(self, note: str | None) -> None:
         if self._bar is not None:
             fields = {} if note is None else {"note": printable(note)}
-            self._bar.update(self._task, completed=self.done, **fields)  # type: ignore[attr-defined]
+            self._bar.update(self._task, completed=self.done, **fields)
 
     def __exit__(self, *_: object) -> None:
         if self._bar is not None:
-            self._bar.stop()  # type: ignore[attr-defined]
+            self._bar.stop()
             self._bar = None
 
 
@@ -214,7 +226,7 @@ class WarningCollector:
 
     def __init__(self, listener: Callable[[CollectedWarning], None] | None = None) -> None:
         self._listener = listener
-        self._counts: dict[tuple[str, str], int] = {}
+        self._counts: Counter[tuple[str, str]] = Counter()
         self._after = ExitStack()
 
     def __enter__(self) -> Self:
@@ -238,7 +250,7 @@ class WarningCollector:
         kind = PivecWarning if issubclass(category, PivecWarning) else category
         key = (_COLOUR.sub("", str(message)).strip(), kind.__name__)
         known = key in self._counts
-        self._counts[key] = self._counts.get(key, 0) + getattr(message, "times", 1)
+        self._counts[key] += getattr(message, "times", 1)
         if self._listener is None:
             self._before(message, category, *where, **more)
         elif not known:
@@ -251,18 +263,18 @@ class WarningCollector:
 
     def take(self) -> list[CollectedWarning]:
         """Return the warnings since the last call."""
-        counts, self._counts = self._counts, {}
-        return [CollectedWarning(*key, count) for key, count in counts.items()]
+        rows = self.rows
+        self._counts.clear()
+        return rows
 
 
 def joined(notices: Iterable[CollectedWarning]) -> list[CollectedWarning]:
     """Merge warnings of the same text; those of pivec come first."""
-    counts: dict[tuple[str, str], int] = {}
+    counts: Counter[tuple[str, str]] = Counter()
     for text, kind, times in notices:
-        counts[text, kind] = counts.get((text, kind), 0) + times
-    return sorted(
-        (CollectedWarning(*key, n) for key, n in counts.items()), key=lambda row: not row.own
-    )
+        counts[text, kind] += times
+    rows = (CollectedWarning(*key, n) for key, n in counts.items())
+    return sorted(rows, key=lambda row: not row.own)
 
 
 def raise_again(notices: Iterable[Iterable[Any]]) -> None:

@@ -31,8 +31,7 @@ def shorten_names(names: Sequence[str], width: int) -> list[str]:
 
     Examples
     --------
-    >>> names = ["walker/seed_1/rl_model_40000_steps", "walker/seed_2/rl_model_9000_steps"]
-    >>> shorten_names(names, 22)
+    >>> shorten_names(["walker/seed_1/rl_model_40000_steps", "walker/seed_2/rl_model_9000_steps"], 22)
     ['w…_1/rl…el_40000_steps', 'w…_2/rl…del_9000_steps']
     """
     different = list(dict.fromkeys(names))
@@ -113,11 +112,16 @@ def rounded(value: float, digits: int = 4) -> str:
     return f"{value:.{digits - 1}g}"
 
 
-def interval(low: float, high: float) -> str:
+def interval(low: float, high: float, digits: int = 3) -> str:
     """Format an interval: ``0.0123 to 0.5``."""
     if math.isnan(low) or math.isnan(high):
         return "–"
-    return f"{rounded(low, 3)} to {rounded(high, 3)}"
+    return f"{rounded(low, digits)} to {rounded(high, digits)}"
+
+
+def capitalized(text: str) -> str:
+    """Make the first letter upper case, and leave the others as they are."""
+    return text[:1].upper() + text[1:]
 
 
 def percent(share: float) -> str:

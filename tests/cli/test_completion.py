@@ -5,11 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from types import SimpleNamespace
 
 import pytest
-
-from pivec.cli.options import complete_method, complete_policy, complete_source
 
 
 def completed(line, tmp_path):
@@ -43,24 +40,23 @@ def test_the_shell_gets_commands_environments_and_policies(tmp_path, finished):
     assert completed("pivec explain out --run a2", tmp_path) == ["a2c-1"]
 
 
-def test_names_are_completed():
-    assert complete_method("superv") == ["supervector"]
-    assert complete_method("mmd,superv") == ["mmd,supervector"]
-    assert complete_source("CartPole-v1") == ["CartPole-v1"]
-    assert complete_source("runs/") == []  # then the shell completes files
+def test_names_are_completed(tmp_path):
+    assert completed("pivec compare --method superv", tmp_path) == ["supervector"]
+    assert completed("pivec evaluate --methods mmd,superv", tmp_path) == ["mmd,supervector"]
+    assert completed("pivec compare runs/", tmp_path) == []  # then the shell completes files
 
 
-def test_no_name_from_a_file_can_be_taken_for_a_command(finished):
-    context = SimpleNamespace(params={"folder": finished}, args=[])
-    assert complete_policy(context, "") == ["ppo-0/step_9", "ppo-0/step_10", "a2c-1/last"]
+def test_no_name_from_a_file_can_be_taken_for_a_command(tmp_path, finished):
+    names = completed("pivec explain out ", tmp_path)
+    assert names == ["ppo-0/step_9", "ppo-0/step_10", "a2c-1/last"]
 
 
-@pytest.mark.parametrize("text", [None, "", "nothing,here", "\x00\xff"])
+@pytest.mark.parametrize("text", [None, "nothing,here", "\x00\xff"])
 def test_a_folder_that_cannot_be_read_completes_to_nothing(tmp_path, text):
+    (tmp_path / "out").mkdir()
     if text is not None:
-        (tmp_path / "map.csv").write_text(text)
-    assert complete_policy(SimpleNamespace(params={"folder": tmp_path}, args=[]), "") == []
-    assert complete_policy(SimpleNamespace(params={}, args=[]), "") == []
+        (tmp_path / "out" / "map.csv").write_text(text)
+    assert completed("pivec explain out ", tmp_path) == []
 
 
 def test_nothing_heavy_is_imported():

@@ -183,4 +183,4 @@ def test_the_terminal_names_runs_and_groups(five, capsys):
     printed = capsys.readouterr().out
     assert "All 5 runs of ppo" in printed
     assert "ppo: ppo-0, ppo-1" in printed
-    assert "time of a2c" in printed
+    assert "Time of a2c" in printed

@@ -12,7 +12,7 @@ from test_page import PAYLOADS, Elements
 import explained_pairs as made
 from pivec.explanations import Clip, Feature, Frame, Overview
 from pivec.report import overview_html, pair_html, print_pair, print_written
-from pivec.report.explanation_pages import Embedder
+from pivec.report.pages import Embedder
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from pivec.errors import UsageError
 from pivec.figures import LONE_COLOUR, new_figure, save_png, to_png
 from pivec.report import Findings, heatmap_figure, map_figure, matrix_figure
 from pivec.report.layout import heatmap_order
-from pivec.report.pages import round_ticks, spread_out, travel_plot
+from pivec.report.pages import spread_out, travel_plot
 from pivec.statistics import Travel
 
 LIMIT = 300_000
@@ -347,14 +347,6 @@ def test_labels_keep_their_distance_inside_the_plot():
     spots = spread_out([10, 10.1, 10.2, 3], 1.0, lowest=0.0, highest=10.0)
     assert spots[3] == 3
     assert np.allclose(spots[:3], [8, 9, 10])
-
-
-@pytest.mark.parametrize(("low", "high"), [(0, 1e-9), (0, 7e8), (50_000, 400_000), (5, 5)])
-def test_ticks_are_round_and_cover(low, high):
-    ticks = round_ticks(low, high)
-    assert ticks[0] <= low
-    assert ticks[-1] >= high
-    assert 2 <= len(ticks) <= 8
 
 
 def test_matplotlib_settings_and_pyplot_are_left_alone(tmp_path, report):

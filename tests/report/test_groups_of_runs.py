@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 import pivec
-from pivec.characterizations import Space
+from pivec.characterizations import Space, measure
 from pivec.errors import PivecWarning, UsageError
 from pivec.policies import PolicyInfo, group_names, rows_of_runs
-from pivec.report import compare_groups
-from pivec.report.groups import groups_in, similarity
+from pivec.report import Findings, compare_groups
+from pivec.run_log import RunLog
 from pivec.statistics import mean_within
 
 
@@ -177,25 +177,18 @@ def test_a_single_run_has_no_interval_and_is_a_group_only_if_said(space):
     assert (only.test, only.pairs) == (None, ())
 
 
-def test_similarities_of_distances_without_a_largest_are_relative():
-    d = np.array([[0.0, 2.0, 4.0], [2.0, 0.0, 2.0], [4.0, 2.0, 0.0]])
-    z, words = similarity(d, None)
-    np.testing.assert_allclose(z, np.exp(-d / 2))
-    assert "exp(-distance / 2)" in words
-    z, _ = similarity(d, 3.0)
-    np.testing.assert_allclose(z, [[1, 1 / 3, 0], [1 / 3, 1, 1 / 3], [0, 1 / 3, 1]])
-    assert similarity(np.zeros((2, 2)), None)[0].tolist() == [[1, 1], [1, 1]]
-
-
 def test_noise_that_cannot_be_taken_off_is_said(data):
     method = pivec.characterization("visitation", n_components=4).fit(data)
-    with pytest.warns(PivecWarning, match="noise of sampling is in the distances"):
+    with pytest.warns(PivecWarning, match="sampling noise"):
         compare_groups(Space(method, method.describe(data)))
 
 
 def test_groups_for_the_page_are_two_or_none(space, data):
-    assert [group.name for group in groups_in(space, None).groups] == ["a2c", "ppo"]
-    alone = space.descriptions.select([i for i, run in enumerate(RUNS) if run[0] == "p"])
-    assert groups_in(replace(space, descriptions=alone), None) is None
-    nameless = space.descriptions.select([len(RUNS) - 1])
-    assert groups_in(replace(space, descriptions=nameless), None) is None
+    def groups_of(rows):
+        part = replace(space, descriptions=space.descriptions.select(rows))
+        measured = measure(part.method, part.descriptions)
+        return Findings.of(part, measured, RunLog("nowhere")).groups
+
+    assert [group.name for group in groups_of(range(len(RUNS))).groups] == ["a2c", "ppo"]
+    assert groups_of([i for i, run in enumerate(RUNS) if run[0] == "p"]) is None
+    assert groups_of([len(RUNS) - 1]) is None

@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from pivec.errors import BadData, UsageError
+from pivec.errors import BadData
 from pivec.report import layout as order_module
 from pivec.report.layout import group_order, leaf_order
 
@@ -65,8 +65,3 @@ def test_equal_steps_stay_as_given():
 
 def test_odd_digits_do_not_break_the_order():
     assert sorted(group_order(["a²", "a٣", "a3", "3a"], [None] * 4).tolist()) == [0, 1, 2, 3]
-
-
-def test_lengths_must_agree():
-    with pytest.raises(UsageError, match="one entry a policy"):
-        group_order(["a"], [])

@@ -176,7 +176,6 @@ def test_the_console_tells_how_sure_it_is(measured, measured_of, make_report, ro
 def test_the_band_of_a_run_stays_in_the_picture():
     run = Travel("r", (0, 1), (0, 1), np.array([1.0]), np.array([0.0, 2.0]))
     [line] = travel_plot([run], {})["lines"]
-    band = line["band"]
-    heights = [float(point.split(",")[1]) for point in band.split()]
+    heights = [height for _, height in line["band"]]
     assert min(heights) >= 14
     assert max(heights) <= 360 - 44

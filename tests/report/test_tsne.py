@@ -7,7 +7,7 @@ import pytest
 
 from pivec.errors import BadData, UsageError
 from pivec.report import tsne_map
-from pivec.report.layout import affinities, load_opentsne, nearest, place
+from pivec.report.layout import load_opentsne, nearest, place
 from pivec.statistics import nearest_of_rows
 
 
@@ -140,14 +140,6 @@ def test_float32_and_shifted_input():
     x, groups = clusters()
     result = tsne_map((x + 100).astype(np.float32))
     assert same_group_share(result.positions, groups) == 1
-
-
-def test_affinities_are_those_of_openTSNE():
-    x, _ = clusters()
-    indices, distances = nearest(x, 30)
-    ours = affinities(indices, distances, 10.0)
-    theirs = load_opentsne().affinity.PerplexityBasedNN(x, perplexity=10, method="exact").P
-    assert np.allclose(ours.toarray(), theirs.toarray(), atol=1e-9)
 
 
 def test_neighbours_are_exact():

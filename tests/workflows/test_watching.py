@@ -33,8 +33,8 @@ def _no_figures():
     """Figures and pages take most of the time, and are those of `compare`."""
     with pytest.MonkeyPatch.context() as patch:
         pictures = Pictures(b"\x89PNG", b"\x89PNG")
-        patch.setattr("pivec.report.write.Pictures.of", lambda _: pictures)
-        patch.setattr("pivec.report.write.report_html", lambda found, _: str(found.policies.labels))
+        patch.setattr("pivec.report.pages.Pictures.of", lambda _: pictures)
+        patch.setattr("pivec.report.pages.report_html", lambda found, _: str(found.policies.labels))
         yield
 
 

@@ -23,16 +23,19 @@ from pivec.cli.options import (
     with_options,
 )
 from pivec.errors import PivecError, UsageError
+from pivec.files import make_folder
 from pivec.options import EngineOptions, ReplayOptions
 from pivec.parallel import on_engine
-from pivec.terminal import literal, say
+from pivec.terminal import say
+from pivec.text import n_policies
 
 if TYPE_CHECKING:
-    from pivec.explanations import Clip, PairExplanation, Regions
+    from matplotlib.figure import Figure
+
+    from pivec.explanations import Clip, Overview, PairExplanation
     from pivec.workflows import Comparison
 
 _BEHAVIOURS = 8  # whose typical policies are filmed
-_SHARPEST = 150  # dpi: a page of 64 regions is long enough
 
 Pair = Annotated[
     list[str] | None,
@@ -106,113 +109,142 @@ def explain(
 
     Writes explain.html, explain.json, explain.png and the pictures to DIR/explain/.
     """
-    from pivec.explanations import (
-        FOLDER,
-        Overview,
-        make_clips,
-        pair_folder,
-        plan_first_episode,
-        with_media,
-    )
-    from pivec.figures import save_png
-    from pivec.files import atomic_write, check_folder, file_name, make_folder
+    from pivec.explanations import FOLDER, pair_folder
+    from pivec.files import check_folder, file_name
     from pivec.report import (
         group_explanation_html,
         overview_html,
         pair_html,
         print_group_explanation,
+        print_overview,
         print_pair,
         print_run,
         print_written,
         run_html,
-        say_json,
-        write_page,
     )
     from pivec.workflows import load_comparison
 
     names = list(pair or [])
     _check_question(names, run, group, last)
     comparison = load_comparison(folder)
-    stored, progress = comparison.stored, not (quiet or as_json)
-
-    def place(name: Path) -> Path:
-        return check_folder(out or stored.folder / name)
-
-    def show(function: Callable[..., None], *values: Any) -> None:
-        if not as_json:
-            function(*values)
-
-    def with_pictures(
-        difference: PairExplanation, replayer: Any, home: Path, frames: bool = frames
-    ) -> PairExplanation:
-        """Add pictures and clips; if that fails, the numbers are shown all the same."""
-        try:
-            return with_media(difference, stored, replayer, home, frames, clips, progress)
-        except PivecError as error:
-            return replace(difference, notes=(*difference.notes, f"no pictures: {error}"))
-
-    def write(home: Path, result: Any, page: Callable[[Any, str], str]) -> None:
-        make_folder(home)
-        content = result.to_json()
-        with atomic_write(home / "explain.json", "w") as file:
-            json.dump(content, file, indent=1, allow_nan=False)
-        write_page(home / "explain.html", page(result, command_line()))
-        save_png(result.figure(), home / "explain.png")
-        if as_json:
-            say_json(content)
-
     result: Any
+    show: Callable[[Any], None]
+    page: Callable[[Any, str], str]
+    name, show, page = "", print_overview, overview_html
     if run is not None:
         result = comparison.explain_run(run, level=level)
-        home = place(Path(FOLDER, file_name(f"run-{run}", 120)))
-        show(print_run, result)
-        if result.largest is not None and clips:
-            replayer = comparison.replayer(ReplayOptions(**options))
-            largest = comparison.explain(*result.largest, level=level)
-            result = replace(result, clips=with_pictures(largest, replayer, home, False).clips)
-        write(home, result, run_html)
-        show(say, f"Page: {home / 'explain.html'}")
-        return
-    if group:
+        name, show, page = f"run-{run}", print_run, run_html
+    elif group:
         chosen = patterns(group)
         result = comparison.explain_groups(chosen, last=last, level=level)
-        home = place(Path(FOLDER, file_name("groups-" + "--".join(chosen), 120)))
-        show(print_group_explanation, result)
-        write(home, result, group_explanation_html)
-        show(say, f"Page: {home / 'explain.html'}")
-        return
-    replayer = comparison.replayer(ReplayOptions(**options))
-    films: list[Clip]
-    if names:
+        name, show, page = (
+            "groups-" + "--".join(chosen),
+            print_group_explanation,
+            group_explanation_html,
+        )
+    elif names:
         result = comparison.explain(*names, top=top, level=level)
-        home = check_folder(out or pair_folder(stored, result))
-        show(print_pair, result)
-        result = with_pictures(result, replayer, home)
-        differences, films = [result], []
-        write(home, result, pair_html)
+        show, page = print_pair, pair_html
     else:
-        home, pairs = place(Path(FOLDER)), {}
-        for title, labels in _notable_pairs(comparison).items():
-            pairs[title] = comparison.explain(*labels, top=top, level=level)
-            show(say, f"{title}:")
-            show(print_pair, pairs[title])
-        pairs = {title: with_pictures(pair, replayer, home) for title, pair in pairs.items()}
-        differences = list(pairs.values())
-        classes = comparison.findings.behaviours
-        wanted = []
-        medoids = classes.medoids[:_BEHAVIOURS] if classes is not None and clips else ()
-        for number, medoid in enumerate(medoids, 1):
-            n = classes.numbers.count(number)  # type: ignore[union-attr]
-            title = f"Behaviour {number}: {n} {'policy' if n == 1 else 'policies'}"
-            wanted.append(plan_first_episode(stored, replayer, comparison.labels[medoid], title))
-        films = list(make_clips(wanted, replayer, home / "clips", progress)) if wanted else []
-        overview = Overview(tuple(pairs.items()), tuple(films))
-        write(home, overview, overview_html)
-    show(lambda: print_written(home, *differences, clips=films))
-    made = [clip.path for pair in differences for clip in pair.clips]
-    made += [frame.path for pair in differences for frame in pair.frames]
-    if out is None:
+        result = _overview(comparison, top, level)
+    home = comparison.folder / FOLDER / file_name(name, 120)
+    home = check_folder(out or (pair_folder(comparison.stored, result) if names else home))
+    if not as_json:
+        show(result)
+    progress, replay = not (quiet or as_json), ReplayOptions(**options)
+    result = _with_media(result, comparison, home, frames, clips, replay, progress)
+    html = page(result, command_line())
+    _write(home / "explain", result.to_json(), result.figure(), html, as_json)
+    if not as_json:
+        print_written(home, result)
+    if out is None and not (run or group):
+        pairs = [result] if names else [pair for _, pair in result.differences]
+        made = [clip.path for pair in pairs for clip in pair.clips]
+        made += [frame.path for pair in pairs for frame in pair.frames.values()]
         _update_report(comparison, made, as_json)
+
+
+def _overview(comparison: Comparison, top: int, level: float) -> Overview:
+    """Explain the nearest pair that differs, and the farthest pair."""
+    from pivec.explanations import Overview
+
+    labels = comparison.labels
+    if len(labels) < 2:
+        raise UsageError(f"{comparison.folder} has a single policy: expected two or more")
+    titles: dict[tuple[int, int], str] = {}
+    for title, pair in comparison.findings.notable_pairs.items():
+        if "cannot" not in title:
+            titles.setdefault(pair, title)
+    return Overview(
+        tuple(
+            (title, comparison.explain(labels[i], labels[j], top=top, level=level))
+            for (i, j), title in titles.items()
+        )
+    )
+
+
+def _with_media(
+    result: Any,
+    comparison: Comparison,
+    home: Path,
+    frames: bool,
+    clips: int,
+    options: ReplayOptions,
+    progress: bool,
+) -> Any:
+    """Add pictures and clips of replayed episodes to explanations; numbers stay if that fails."""
+    from pivec.explanations import (
+        GroupExplanation,
+        PairExplanation,
+        RunExplanation,
+        make_clips,
+        plan_first_episode,
+        with_media,
+    )
+
+    along_run = isinstance(result, RunExplanation)
+    if isinstance(result, GroupExplanation) or (along_run and not (result.largest and clips)):
+        return result
+    stored, replayer = comparison.stored, comparison.replayer(options)
+
+    def of_pair(pair: PairExplanation, frames: bool = frames) -> PairExplanation:
+        try:
+            return with_media(pair, stored, replayer, home, frames, clips, progress)
+        except PivecError as error:
+            return replace(pair, notes=(*pair.notes, f"no pictures: {error}"))
+
+    if isinstance(result, PairExplanation):
+        return of_pair(result)
+    if along_run:
+        largest = comparison.explain(*result.largest, level=result.level)
+        return replace(result, clips=of_pair(largest, frames=False).clips)
+    films: Sequence[Clip] = ()
+    if (classes := comparison.findings.behaviours) is not None and clips:
+        wanted = []
+        for number, medoid in enumerate(classes.medoids[:_BEHAVIOURS], 1):
+            title = f"Behaviour {number}: {n_policies(classes.numbers.count(number))}"
+            wanted.append(plan_first_episode(stored, replayer, comparison.labels[medoid], title))
+        films = make_clips(wanted, replayer, home / "clips", progress)
+    pairs = tuple((title, of_pair(pair)) for title, pair in result.differences)
+    return replace(result, differences=pairs, behaviours=films)
+
+
+def _write(
+    stem: Path, content: dict[str, Any], figure: Figure, page: str = "", as_json: bool = False
+) -> None:
+    """Write a result as JSON, picture and page, and print the JSON if that is asked for."""
+    from pivec.figures import save_png
+    from pivec.files import atomic_write, make_folder
+    from pivec.report import say_json, write_page
+
+    make_folder(stem.parent)
+    with atomic_write(stem.with_suffix(".json"), "w") as file:
+        json.dump(content, file, indent=1, allow_nan=False)
+    save_png(figure, stem.with_suffix(".png"))
+    if page:
+        write_page(stem.with_suffix(".html"), page)
+    if as_json:
+        say_json(content)
 
 
 def _check_question(
@@ -228,18 +260,6 @@ def _check_question(
         raise UsageError(
             f"expected two policies after the folder, but got {len(names)} ({', '.join(names)})"
         )
-
-
-def _notable_pairs(comparison: Comparison) -> dict[str, tuple[str, str]]:
-    """Name the nearest pair that differs, and the farthest pair."""
-    labels = comparison.labels
-    if len(labels) < 2:
-        raise UsageError(f"{comparison.folder} has a single policy: expected two or more")
-    titles: dict[tuple[int, int], str] = {}
-    for title, pair in comparison.findings.notable_pairs.items():
-        if "cannot" not in title:
-            titles.setdefault(pair, title)
-    return {title: (labels[i], labels[j]) for (i, j), title in titles.items()}
 
 
 def _update_report(comparison: Comparison, pictures: Sequence[Path | None], quiet: bool) -> None:
@@ -273,61 +293,24 @@ def regions(
 
     Writes regions.json, regions.png and regions.html.
     """
-    from pivec.figures import save_png
-    from pivec.files import atomic_write, make_folder
-    from pivec.report import regions_html, say_json, write_page
+    from pivec.report import print_regions, regions_html
     from pivec.workflows import load_comparison
 
     comparison = load_comparison(folder)
     home = make_folder(out or comparison.folder)
     pictures = home / "frames" if frames else None
     result = comparison.regions(frames=pictures, progress=not quiet, **options)
-    content = result.to_json()
-    with atomic_write(home / "regions.json", "w") as file:
-        json.dump(content, file, indent=1)
-    save_png(result.figure(), home / "regions.png", _SHARPEST)
-    write_page(home / "regions.html", regions_html(result))
+    _write(home / "regions", result.to_json(home), result.figure(), regions_html(result), as_json)
     if as_json:
-        say_json(content)
         return
     if not quiet:
-        _print_regions(result, top)
+        print_regions(result, top)
     for note in result.notes:
         say(f"Note: {note}")
     say(f"Page: {home / 'regions.html'}")
     if home == comparison.folder:
         made = [region.frame.path for region in result if region.frame]
         _update_report(comparison, made, quiet)
-
-
-def _print_regions(result: Regions, top: int) -> None:
-    """Print the regions with the largest shares of time."""
-    from rich.console import Console
-    from rich.table import Table
-
-    from pivec.text import percent, shorten_names
-
-    table = Table(box=None)
-    table.add_column("region", justify="right")
-    table.add_column("time", justify="right", no_wrap=True)
-    table.add_column("where", ratio=1)
-    table.add_column("when", max_width=11)
-    table.add_column("most time", max_width=18, overflow="fold")
-    table.add_column("", justify="right", no_wrap=True)
-    shown = result.by_share()[:top]
-    labels = shorten_names([region.highest[0] for region in shown], 36)
-    for region, label in zip(shown, labels, strict=True):
-        table.add_row(
-            str(region.number),
-            percent(region.share),
-            literal(region.name),
-            region.period,
-            literal(label),
-            percent(region.highest[1]),
-        )
-    Console().print(table)
-    if (more := len(result) - top) > 0:
-        say(f"{more} more region{'s' * (more > 1)}: --top {len(result)}, or the page")
 
 
 @with_options(ReplayOptions)
@@ -357,9 +340,7 @@ def unusual(
 
     Writes unusual.json, unusual.png and unusual.html.
     """
-    from pivec.figures import save_png
-    from pivec.files import atomic_write, make_folder
-    from pivec.report import print_unusual, say_json, unusual_html, write_page
+    from pivec.report import print_unusual, unusual_html
     from pivec.workflows import load_comparison
 
     comparison = load_comparison(folder)
@@ -371,17 +352,12 @@ def unusual(
         progress=not (quiet or as_json),
         **options,
     )
-    content = result.to_json()
-    with atomic_write(home / "unusual.json", "w") as file:
-        json.dump(content, file, indent=1, allow_nan=False)
-    save_png(result.figure(), home / "unusual.png")
-    write_page(home / "unusual.html", unusual_html(result, command_line()))
-    if as_json:
-        say_json(content)
-        return
-    if not quiet:
+    page = unusual_html(result, command_line())
+    _write(home / "unusual", result.to_json(), result.figure(), page, as_json)
+    if not (quiet or as_json):
         print_unusual(result)
-    say(f"Page: {home / 'unusual.html'}")
+    if not as_json:
+        say(f"Page: {home / 'unusual.html'}")
 
 
 @with_options(EngineOptions)
@@ -406,18 +382,14 @@ def groups(
 
     Writes groups.json and groups.png.
     """
-    from pivec.figures import save_png
-    from pivec.files import atomic_write, make_folder
     from pivec.report import groups_figure, print_groups
     from pivec.workflows import load_comparison
 
     comparison = load_comparison(folder)
     result = comparison.groups(patterns(group) or None, last=last, seed=seed)
-    home = make_folder(out or comparison.folder)
-    with atomic_write(home / "groups.json", "w") as file:
-        json.dump(result.to_json(), file, indent=1)
+    home = out or comparison.folder
     environment = str(comparison.space.collected.get("environment", ""))
-    save_png(groups_figure(result, environment), home / "groups.png")
+    _write(home / "groups", result.to_json(), groups_figure(result, environment))
     if not quiet:
         print_groups(result)
     say(f"Figure: {home / 'groups.png'}")

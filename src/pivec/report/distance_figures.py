@@ -27,9 +27,9 @@ from pivec.figures import (
 )
 from pivec.policies import natural_key
 from pivec.report.findings import UNSURE, Findings, PolicyTable
-from pivec.report.groups import GroupComparison
+from pivec.report.groups import GroupComparison, permanova_sentence
 from pivec.report.layout import blocks_of, has_groups, heatmap_order
-from pivec.statistics import RATE, Estimate, Permanova, Travel
+from pivec.statistics import RATE, Estimate, Travel
 from pivec.text import rounded, without_shared_folder
 
 if TYPE_CHECKING:
@@ -316,36 +316,3 @@ def _draw_groups(axes: Axes, lines: Sequence[Line], start: float) -> None:
     for name, spine in axes.spines.items():
         spine.set_visible(name == "bottom")
         spine.set_color(HAIRLINE)
-
-
-def permanova_sentence(test: Permanova | None) -> str:
-    """Say what a test of groups found, in one sentence."""
-    if test is None:
-        return "Too few runs for a test of the difference"
-    explained, by_chance, _ = permanova_numbers(test)
-    least = f"; with so few runs p cannot fall below {rounded(test.least_p, 2)}"
-    return (
-        f"Groups explain {explained} of the variance between runs ({by_chance} by chance), "
-        f"p = {rounded(test.p_value, 2)}{least if test.least_p > 0.01 else ''}"
-    )
-
-
-def permanova_numbers(test: Permanova) -> tuple[str, str, str]:
-    """Give the share explained, that by chance, and the p-value with the least that is possible."""
-    least = f" (least {rounded(test.least_p, 2)})" if test.least_p > 0.01 else ""
-    explained, by_chance = f"{100 * test.r2:.0f} %", f"{100 * test.chance_r2:.0f} %"
-    return explained, by_chance, f"{rounded(test.p_value, 2)}{least}"
-
-
-def with_interval(estimate: Estimate, digits: int = 2) -> str:
-    """Write a number with its interval.
-
-    Examples
-    --------
-    >>> with_interval(Estimate(0.12345, 0.1, 0.2)), with_interval(Estimate(2.0))
-    ('0.12 (0.1 to 0.2)', '2')
-    """
-    shown = rounded(estimate.value, digits)
-    if math.isnan(estimate.low):
-        return shown
-    return f"{shown} ({rounded(estimate.low, digits)} to {rounded(estimate.high, digits)})"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -34,19 +34,11 @@ _WIDE = 30.0  # ratio of values above which the scale is logarithmic
 _WIDTH, _HEIGHT, _GAP, _LEFT, _TOP, _BOTTOM = 3.1, 2.35, 0.68, 0.86, 1.32, 0.62  # inches
 
 
-class Panel(NamedTuple):
-    """A metric: its title, which direction is better, its field, and whether it is positive."""
-
-    title: str
-    better: str
-    field: str
-    positive: bool
-
-
+# Metrics: title, which direction is better, field.
 PANELS = (
-    Panel("Correlation with return difference", "higher is better", "correlation", False),
-    Panel("Distance error, %", "lower is better", "error", True),
-    Panel("Distance variance, std / mean", "lower is better", "variance", True),
+    ("Correlation with return difference", "higher is better", "correlation"),
+    ("Distance error, %", "lower is better", "error"),
+    ("Distance variance, std / mean", "lower is better", "variance"),
 )
 
 
@@ -76,22 +68,23 @@ def evaluation_figure(evaluation: Evaluation, *, across: bool = False) -> Figure
     add_heading(figure, "How well do characterizations measure behaviour?", _subtitle(evaluation))
 
     for i, j in np.ndindex(rows, columns):
-        panel, environment = PANELS[i if across else j], environments[j if across else i]
+        title, better, field = PANELS[i if across else j]
+        environment = environments[j if across else i]
         left, bottom = _LEFT + j * (_WIDTH + _GAP), height - _TOP - _HEIGHT - i * step
         axes = axes_at(figure, left, bottom, _WIDTH, _HEIGHT)
-        _draw_panel(axes, panel, evaluation.summary(environment), styles)
+        _draw_panel(axes, field, evaluation.summary(environment), styles)
         _add_ticks(axes, evaluation.sizes)
         if i == rows - 1:
             axes.set_xlabel("trajectories per policy", fontsize=10.5, color=MUTED)
         if i == 0 and across:
             add_panel_title(axes, literal(environment, 40))
         elif i == 0:
-            add_panel_title(axes, panel.title, panel.better)
+            add_panel_title(axes, title, better)
         if j == 0 and (across or rows > 1):
             figure.text(
                 0.22 / width,
                 (bottom + _HEIGHT / 2) / height,
-                f"{panel.title}\n({panel.better})" if across else literal(environment, 32),
+                f"{title}\n({better})" if across else literal(environment, 32),
                 rotation=90,
                 ha="center",
                 va="center",
@@ -103,11 +96,11 @@ def evaluation_figure(evaluation: Evaluation, *, across: bool = False) -> Figure
     return figure
 
 
-def _draw_panel(axes: Axes, panel: Panel, summary: Sequence[Summary], styles: Styles) -> None:
-    lines = []
+def _draw_panel(axes: Axes, field: str, summary: Sequence[Summary], styles: Styles) -> None:
+    lines, positive = [], field != "correlation"
     for name, style in styles.items():
         rows = sorted((row for row in summary if row.method == name), key=lambda row: row.size)
-        averages = [(row.size, getattr(row, panel.field)) for row in rows]
+        averages = [(row.size, getattr(row, field)) for row in rows]
         values = [(size, value.mean, value.std) for size, value in averages if value.n]
         if values:
             lines.append((style, *np.array(values).T))
@@ -118,7 +111,7 @@ def _draw_panel(axes: Axes, panel: Panel, summary: Sequence[Summary], styles: St
         return
     floor = -np.inf
     above = np.concatenate([mean[mean > 0] for _, _, mean, _ in lines])
-    logarithmic = panel.positive and len(above) and above.max() > _WIDE * above.min()
+    logarithmic = positive and len(above) and above.max() > _WIDE * above.min()
     if logarithmic:
         axes.set_yscale("log")
         floor = 0.5 * above.min()  # a band that reaches 0 ends at the lower edge
@@ -126,7 +119,7 @@ def _draw_panel(axes: Axes, panel: Panel, summary: Sequence[Summary], styles: St
         low = np.maximum(mean - std, floor)
         axes.fill_between(x, low, mean + std, color=style["color"], alpha=0.12, linewidth=0)
         axes.plot(x, mean, markersize=4.6, **style)
-    if not panel.positive:
+    if not positive:
         axes.set_ylim(top=min(1.02, axes.get_ylim()[1]))
     elif not logarithmic:
         axes.set_ylim(bottom=0.0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -22,7 +22,7 @@ from pivec.characterizations import (
     measure,
 )
 from pivec.errors import PivecError, PivecWarning, UsageError
-from pivec.explanations import features_of, region_names
+from pivec.explanations import Feature, features_of, region_names
 from pivec.figures import LONE_COLOUR, group_colours
 from pivec.policies import also_called
 from pivec.report.groups import GroupComparison, groups_in
@@ -79,42 +79,32 @@ class PairRow:
         return self.q > RATE
 
 
-class PolicyTable(Sequence[PolicyRow]):
+class PolicyTable(tuple[PolicyRow, ...]):
     """The policies of a comparison, one row each, and what follows from the rows alone."""
 
-    def __init__(self, rows: Iterable[PolicyRow]) -> None:
-        self.rows = tuple(rows)
-        if not self.rows:
+    def __init__(self, _: Iterable[PolicyRow]) -> None:
+        if not self:
             raise UsageError("expected at least one policy, but there is none")
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def __iter__(self) -> Iterator[PolicyRow]:
-        return iter(self.rows)
-
-    def __getitem__(self, index):  # type: ignore[no-untyped-def]
-        return self.rows[index]
 
     @cached_property
     def labels(self) -> list[str]:
         """Names of all policies."""
-        return [row.label for row in self.rows]
+        return [row.label for row in self]
 
     @cached_property
     def compared(self) -> list[PolicyRow]:
         """All but the policies that are there for context."""
-        return [row for row in self.rows if not row.reference]
+        return [row for row in self if not row.reference]
 
     @cached_property
     def order(self) -> NDArray[np.intp]:
         """Numbers of the rows by group and training step."""
-        return group_order([row.group for row in self.rows], [row.step for row in self.rows])
+        return group_order([row.group for row in self], [row.step for row in self])
 
     @cached_property
     def group_colours(self) -> dict[str, str]:
         """A colour for each group of the policies compared, in the order of their names."""
-        ordered = (self.rows[i] for i in self.order)
+        ordered = (self[i] for i in self.order)
         names = dict.fromkeys(row.group for row in ordered if row.group and not row.reference)
         return dict(zip(names, group_colours(len(names)), strict=True))
 
@@ -123,7 +113,7 @@ class PolicyTable(Sequence[PolicyRow]):
         """Rows of each run in order of training: groups of two or more with a training step."""
         runs: dict[str, list[int]] = {}
         for i in self.order.tolist():
-            row = self.rows[i]
+            row = self[i]
             if row.group and row.step is not None and not row.reference:
                 runs.setdefault(row.group, []).append(i)
         return {name: numbers for name, numbers in runs.items() if len(numbers) > 1}
@@ -131,7 +121,7 @@ class PolicyTable(Sequence[PolicyRow]):
     @cached_property
     def class_sizes(self) -> dict[int, int]:
         """Number of policies in each behaviour class, the largest first."""
-        sizes = Counter(row.behaviour for row in self.rows if row.behaviour is not None)
+        sizes = Counter(row.behaviour for row in self if row.behaviour is not None)
         return dict(sorted(sizes.items(), key=lambda item: (-item[1], item[0])))
 
     @cached_property
@@ -231,14 +221,36 @@ class Findings:
         return {words: (int(p.i[0]), int(p.j[0])) for words, p in chosen.items() if len(p)}
 
     @cached_property
+    def features(self) -> tuple[Feature, ...]:
+        """Names and units of the features of a state."""
+        if self.space is None:
+            return ()
+        return features_of(self.space.collected, self.space.method.feature_names_)
+
+    @cached_property
+    def region_names(self) -> tuple[str, ...]:
+        """Names of the regions of the background model, if there is one."""
+        if self.space is None or not isinstance(self.space.method, BackgroundModel):
+            return ()
+        return tuple(region_names(self.space.method, self.features))
+
+    def distance(self, i: int, j: int) -> float:
+        """Return the distance of two policies as measured; NaN if it is not known."""
+        if self.measured.matrix is not None:
+            return float(self.measured.matrix[i, j])
+        if self.space is None:
+            return math.nan
+        described = self.space.descriptions
+        a, b = described.select([i]), described.select([j])
+        return float(self.space.method.distances(a, b)[0, 0])
+
+    @cached_property
     def decompositions(self) -> dict[tuple[int, int], Decomposition]:
-        """The distances of the notable pairs in parts, where the characterization has these."""
+        """The distances of the notable pairs in parts, if the characterization has these."""
         result: dict[tuple[int, int], Decomposition] = {}
         if self.space is None:
             return result
         method, described = self.space.method, self.space.descriptions
-        features = features_of(self.space.collected, method.feature_names_)
-        names = tuple(feature.name for feature in features)
         for i, j in self.notable_pairs.values():
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", PivecWarning)  # measuring has warned
@@ -246,8 +258,9 @@ class Findings:
                     found = method.decompose(described.select([i]), described.select([j]))
                 except PivecError:
                     break
-            if isinstance(method, BackgroundModel):
-                found = found.named(region_names(method, features), names)
+            if self.region_names:
+                names = tuple(feature.name for feature in self.features)
+                found = found.named(self.region_names, names)
             result[i, j] = found
         return result
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pivec.arguments import Count, Seed, checked
-from pivec.characterizations import Characterization, Descriptions, Space, without_noise
+from pivec.characterizations import Space, without_noise
 from pivec.errors import PivecWarning, UsageError
 from pivec.policies import Patterns, group_names, natural_key, rows_of_runs
 from pivec.results import plain
@@ -27,6 +27,8 @@ from pivec.statistics import (
     run_distances,
     shares_of,
 )
+from pivec.terminal import Column, print_table, say, shortened
+from pivec.text import n_policies, rounded, thousands
 
 Array = NDArray[np.float64]
 MOST_POLICIES = 4000
@@ -57,8 +59,8 @@ class GroupPair:
 class GroupComparison:
     """Whether groups of runs differ, how far apart they are, and how diverse each one is.
 
-    All intervals are about other runs of the same kind, and leave out runs to tell how much the
-    numbers depend on which runs there are; they are NaN where a group has too few.
+    All intervals are about other runs of the same kind (a jackknife over runs); they are NaN if a
+    group has too few.
     """
 
     groups: tuple[RunGroup, ...]
@@ -138,8 +140,18 @@ def compare_groups(
             "only the last checkpoints of each run"
         )
     method, described = space.method, space.descriptions.select(rows)
-    raw = method.distances(described)
-    distances = _without_noise(method, described, raw, rows, intervals)
+    distances = raw = method.distances(described)
+    if intervals is not None:
+        distances = np.asarray(intervals.distance[_block(rows, rows)])
+    elif "influences" in described.arrays:
+        distances = without_noise(method, described, raw)
+    elif not method.traits.exact:
+        warnings.warn(
+            "distances of these groups include sampling noise: the policies were described without "
+            "the influence of each episode",
+            PivecWarning,
+            stacklevel=3,
+        )
     runs = tuple(dict.fromkeys(described.groups))
     shares = shares_of([runs.index(run) for run in described.groups])
     # Distances between the mean behaviours of runs, and means between policies of different runs:
@@ -206,28 +218,6 @@ def _block(rows: ArrayLike, columns: ArrayLike) -> Any:
     return np.ix_(np.asarray(rows), np.asarray(columns))
 
 
-def _without_noise(
-    method: Characterization,
-    described: Descriptions,
-    raw: Array,
-    rows: list[int],
-    intervals: Intervals | None,
-) -> Array:
-    """Return distances without the noise of sampling, where it is known."""
-    if intervals is not None:
-        return np.asarray(intervals.distance[_block(rows, rows)])
-    if "influences" in described.arrays:
-        return without_noise(method, described, raw)
-    if not method.traits.exact:
-        warnings.warn(
-            "the noise of sampling is in the distances of these groups: the policies were "
-            "described without how each episode moves them",
-            PivecWarning,
-            stacklevel=3,
-        )
-    return raw
-
-
 def groups_in(space: Space, intervals: Intervals | None) -> GroupComparison | None:
     """Compare the groups of runs that names or algorithms tell; None if there are not two."""
     with warnings.catch_warnings():
@@ -240,10 +230,10 @@ def groups_in(space: Space, intervals: Intervals | None) -> GroupComparison | No
 
 
 def similarity(distances: Array, largest: float | None) -> tuple[Array, str]:
-    """Make similarities of distances, and say how: 1 for the same, 0 for nothing in common.
+    """Convert distances to similarities, and say how: 1 for the same, 0 for nothing in common.
 
-    ``largest`` is the distance of policies that have nothing in common. Where there is none, a
-    similarity means something beside others of the same comparison only.
+    ``largest`` is the distance of policies that have nothing in common. If there is none,
+    similarities can only be compared within the same comparison.
 
     Examples
     --------
@@ -259,3 +249,78 @@ def similarity(distances: Array, largest: float | None) -> tuple[Array, str]:
     if scale <= 0:
         scale = float(others.max(initial=0.0)) or 1.0
     return np.exp(-distances / scale), f"exp(-distance / {scale:.4g}), the median of all distances"
+
+
+def permanova_sentence(test: Permanova | None) -> str:
+    """Say what a test of groups found, in one sentence."""
+    if test is None:
+        return "Too few runs for a test of the difference"
+    least = f"; with so few runs p cannot fall below {rounded(test.least_p, 2)}"
+    return (
+        f"Groups explain {100 * test.r2:.0f} % of the variance between runs "
+        f"({100 * test.chance_r2:.0f} % by chance), p = {rounded(test.p_value, 2)}"
+        f"{least if test.least_p > 0.01 else ''}"
+    )
+
+
+def _p_value(pair: GroupPair) -> str:
+    if pair.test is None:
+        return "–"
+    least = f" (least {rounded(pair.test.least_p, 2)})" if pair.test.least_p > 0.01 else ""
+    return f"{rounded(pair.test.p_value, 2)}{least}"
+
+
+def with_interval(estimate: Estimate) -> str:
+    """Format a number with its interval.
+
+    Examples
+    --------
+    >>> with_interval(Estimate(0.12345, 0.1, 0.2)), with_interval(Estimate(2.0))
+    ('0.12 (0.1 to 0.2)', '2')
+    """
+    value, low, high = (rounded(x, 2) for x in (estimate.value, estimate.low, estimate.high))
+    return value if math.isnan(estimate.low) else f"{value} ({low} to {high})"
+
+
+def _estimate(title: str, name: str) -> Column:
+    return Column(
+        title,
+        lambda row: with_interval(getattr(row, name)),
+        lambda row: getattr(row, name).value,
+    )
+
+
+GROUP_COLUMNS = (
+    Column("Group", lambda group: group.name, right=False),
+    Column("Runs", lambda group: shortened(", ".join(group.runs), 200), right=False),
+    Column("Policies", lambda group: thousands(group.n_policies), lambda group: group.n_policies),
+    _estimate("Distance of runs", "distance"),
+    _estimate("Distance of policies", "policy_distance"),
+    _estimate("Behaviours", "behaviours"),
+)
+PAIR_COLUMNS = (
+    Column("Groups", lambda pair: " and ".join(pair.groups), right=False),
+    _estimate("Distance of runs", "distance"),
+    Column("Explained", lambda pair: f"{100 * pair.test.r2:.0f} %" if pair.test else "–"),
+    Column("By chance", lambda pair: f"{100 * pair.test.chance_r2:.0f} %" if pair.test else "–"),
+    Column("p", _p_value),
+)
+
+
+def print_groups(result: GroupComparison) -> None:
+    """Print which runs are in which group, how diverse each is, and whether groups differ."""
+    last = f"; of each run the last {n_policies(result.last)}" if result.last else ""
+    say(f"Groups of runs, {result.grouping}{last}:")
+    for group in result.groups:
+        say(f"  {group.name}: {shortened(', '.join(group.runs), 200)}")
+    if result.left_out:
+        say(f"  in no group: {shortened(', '.join(result.left_out), 200)}")
+    print_table([column for column in GROUP_COLUMNS if column.title != "Runs"], result.groups)
+    if result.pairs:
+        print_table(PAIR_COLUMNS, result.pairs)
+    if result.test is not None:
+        say(permanova_sentence(result.test))
+    else:
+        say("No test: it needs two groups, and several runs of one of them")
+    if any(math.isnan(group.behaviours.low) for group in result.groups):
+        say("Intervals are about other runs, and take three runs of a group (two between groups)")

@@ -21,31 +21,21 @@ from pivec.statistics import nearest_of_rows
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
-# Rows converted to float64 at a time, so that a large float32 array is never copied whole.
-BLOCK_ROWS = 4096
-# Above this many rows, two eigenvectors are found by Lanczos steps and not by a full reduction.
-DENSE_ROWS = 2000
-# Below this many rows the Barnes-Hut tree is faster; above, interpolation on a grid.
-TREE_ROWS = 10_000
-# Below this many rows a second thread does not pay.
-SERIAL_ROWS = 5_000
-# Entries of temporary arrays while distances of neighbours are computed again.
-BLOCK_VALUES = 4_000_000
+BLOCK_ROWS = 4096  # converted to float64 at a time: a large float32 array is never copied whole
+BLOCK_VALUES = 4_000_000  # of temporary arrays while distances of neighbours are computed again
+DENSE_ROWS = 2000  # above, two eigenvectors are found by Lanczos steps, not by a full reduction
+TREE_ROWS = 10_000  # below, the Barnes-Hut tree is faster; above, interpolation on a grid
+SERIAL_ROWS = 5_000  # below, a second thread does not pay
 # Up to this many policies the layout is linear: t-SNE of 6 to 10 policies kept drifting apart for
 # as long as it was run, while from 12 on it settles within the usual number of steps.
 FEW_POLICIES = 11
 # Vectors are reduced to so many principal components when there are more policies than MANY_ROWS.
-N_COMPONENTS = 50
-MANY_ROWS = 1000
-# With fewer reference policies than this, a new one is put among its nearest by weight alone.
-FEW_REFERENCES = 30
+N_COMPONENTS, MANY_ROWS = 50, 1000
+FEW_REFERENCES = 30  # with fewer, a new policy is put among its nearest by weight alone
 N_NEAREST = 5
-# openTSNE's choice for new points: the five nearest or so decide.
-PLACING_PERPLEXITY = 5.0
-# Optimal leaf ordering takes time with the square of the rows and more; beyond, the plain tree.
-OPTIMAL_ROWS = 500
-# The tree of more rows takes too long for a picture.
-MAX_LEAVES = 4000
+PLACING_PERPLEXITY = 5.0  # openTSNE's choice for new points: the five nearest or so decide
+OPTIMAL_ROWS = 500  # of a tree whose leaves are ordered optimally, in time of at least n²
+MAX_LEAVES = 4000  # of a tree; more take too long for a picture
 
 
 @dataclass(frozen=True)
@@ -74,9 +64,6 @@ def tsne_map(
     n_jobs: Count | None = None,
 ) -> PolicyMap:
     """Lay policies out in the plane so that neighbours by description are neighbours there.
-
-    Vectors are compared by Euclidean distance. Scaled supervectors (by sqrt(w / 2) / sigma) make
-    that the paper's distance, as its published maps used it.
 
     Parameters
     ----------
@@ -142,7 +129,9 @@ def tsne_map(
     estimator = opentsne.TSNE(
         n_jobs=threads, n_iter=n_iter, negative_gradient_method=_gradient(n), random_state=0
     )
-    P = affinities(indices, distances, perplexity, n_threads=threads)
+    P = opentsne.affinity.joint_probabilities_nn(
+        indices, distances, [perplexity], symmetrize=True, n_jobs=threads
+    )
     embedding = estimator.fit(
         affinities=opentsne.affinity.PrecomputedAffinities(P, normalize=False),
         # Kobak & Berens 2019: a small start keeps the global arrangement of the first components.
@@ -159,10 +148,10 @@ def _checked_vectors(vectors: ArrayLike, name: str) -> NDArray[Any]:
             f"{name} must be a two-dimensional array of numbers with one row per policy, "
             f"but has shape {x.shape} and type {x.dtype}"
         )
-    if not np.isfinite(x).all():
-        bad = int(np.flatnonzero(~np.isfinite(x).all(axis=1))[0])
+    if not (finite := np.isfinite(x).all(axis=1)).all():
         raise BadData(
-            f"{name} must be finite, but row {bad} holds NaN or infinity; leave that policy out"
+            f"{name} must be finite, but row {int(finite.argmin())} holds NaN or infinity; leave "
+            "that policy out"
         )
     return x
 
@@ -201,14 +190,14 @@ def principal_components(vectors: NDArray[Any], n_components: int) -> Array:
     center = vectors.mean(axis=0, dtype=np.float64)
     if n_values <= n:
         # In blocks of rows, so that nothing of the size of the data is made.
+        blocks = [slice(start, start + BLOCK_ROWS) for start in range(0, n, BLOCK_ROWS)]
         scatter = np.zeros((n_values, n_values))
-        for start in range(0, n, BLOCK_ROWS):
-            block = vectors[start : start + BLOCK_ROWS] - center
+        for rows in blocks:
+            block = vectors[rows] - center
             scatter += block.T @ block
         axes = eigh(scatter, subset_by_index=(n_values - k, n_values - 1))[1][:, ::-1]
-        for start in range(0, n, BLOCK_ROWS):
-            block = vectors[start : start + BLOCK_ROWS] - center
-            scores[start : start + BLOCK_ROWS, :k] = block @ axes
+        for rows in blocks:
+            scores[rows, :k] = (vectors[rows] - center) @ axes
     else:
         centred = vectors - center
         pairs = eigh(centred @ centred.T.copy(), subset_by_index=(n - k, n - 1))
@@ -234,8 +223,7 @@ def classical_scaling(squared_distances: NDArray[Any], n_components: int = 2) ->
         values, axes = eigh(products, subset_by_index=(n - k, n - 1))
     else:
         # A fixed starting vector makes the iteration, and with it the picture, repeatable.
-        start = np.cos(np.arange(n, dtype=np.float64))
-        values, axes = eigsh(products, k=k, which="LA", v0=start)
+        values, axes = eigsh(products, k=k, which="LA", v0=np.cos(np.arange(n, dtype=np.float64)))
         by_size = np.argsort(values, kind="stable")
         values, axes = values[by_size], axes[:, by_size]
     positions = np.zeros((n, n_components))
@@ -315,15 +303,6 @@ def load_opentsne() -> ModuleType:
     return module
 
 
-def affinities(
-    neighbours: NDArray[np.intp], distances: Array, perplexity: float, *, n_threads: int = 1
-) -> Any:
-    """Symmetric joint probabilities of t-SNE from nearest neighbours, sparse (n, n), sum 1."""
-    return load_opentsne().affinity.joint_probabilities_nn(
-        neighbours, distances, [perplexity], symmetrize=True, n_jobs=n_threads
-    )
-
-
 @checked
 def place(
     reference_vectors: ArrayLike,
@@ -334,12 +313,11 @@ def place(
 ) -> Array:
     """Positions of new policies in a map made earlier of others.
 
-    Each new policy starts at the mean of the positions of its (at most five) nearest reference
-    policies, weighted by 1 / squared distance. With 30 reference policies or more, t-SNE's
-    objective is then minimised for its position alone, the map being fixed (Poličar et al. 2019);
-    with fewer, the weighted mean is the position, by definition. A new policy whose vector equals
-    one of the reference takes its position (the mean of them, where several are equal).
-    A position does not depend on the other new policies.
+    Each new policy starts at the mean of the positions of its five nearest reference policies,
+    weighted by 1 / squared distance. With 30 reference policies or more, t-SNE's objective is then
+    minimised for its position alone, the map being fixed (Poličar et al. 2019). A new policy whose
+    vector equals one of the reference takes its position (the mean, if several are equal). A
+    position does not depend on the other new policies.
 
     Examples
     --------
@@ -467,10 +445,7 @@ class LandmarkMap:
     def __init__(self, distances: NDArray[Any], n_components: int = 2) -> None:
         d = np.asarray(distances, dtype=np.float64)
         if d.ndim != 2 or d.shape[0] != d.shape[1] or not np.isfinite(d).all():
-            raise BadData(
-                "distances between landmarks must be finite and of shape (n, n), "
-                f"but have shape {d.shape}"
-            )
+            raise BadData(f"distances must be finite and of shape (n, n), but have {d.shape}")
         self.positions = classical_scaling(d, n_components)
         self._means = d.mean(axis=0)
         # Columns of the positions are eigenvectors times the roots of their eigenvalues, so
@@ -488,10 +463,7 @@ class LandmarkMap:
         """
         d = np.asarray(distances, dtype=np.float64)
         if d.ndim != 2 or d.shape[1] != len(self._means):
-            raise BadData(
-                f"distances to {len(self._means)} landmarks must have shape "
-                f"(m, {len(self._means)}), but have shape {d.shape}"
-            )
+            raise BadData(f"distances must have shape (m, {len(self._means)}), but have {d.shape}")
         return np.asarray(-0.5 * (d - self._means) @ self._directions)
 
 
@@ -557,12 +529,6 @@ def group_order(groups: Sequence[str], steps: Sequence[int | None]) -> NDArray[n
     Groups come in order of their text, numbers in it by value (``run 2`` before ``run 10``), and
     policies without one last; no step is last in its group, and equal ones stay as given.
     """
-    if len(groups) != len(steps):
-        raise UsageError(
-            f"groups and steps must have one entry a policy each, but have {len(groups)} and "
-            f"{len(steps)}"
-        )
-
     ranks = {name: k for k, name in enumerate(sorted(set(groups) - {""}, key=natural_key))}
 
     def key(i: int) -> tuple[int, bool, int]:
@@ -585,7 +551,7 @@ def blocks_of(groups: Sequence[str]) -> list[tuple[str, int, int]]:
 
 
 def has_groups(groups: Sequence[str]) -> bool:
-    """Tell whether groups divide the rows into blocks worth keeping together."""
+    """Return whether groups divide the rows into blocks worth keeping together."""
     names = set(groups)
     return 1 <= len(names - {""}) <= max(1, len(groups) / 1.5) and len(names) > 1
 

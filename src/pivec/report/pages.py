@@ -1,36 +1,45 @@
-"""HTML pages from templates/: single files that open without a network.
+"""The files of a comparison (CSV, PNG, report.html), and HTML pages from templates/.
 
-Templates escape everything that comes from files or the command line, with control characters made
-visible; the script sets text as text only. A content security policy forbids loading anything.
+Pages are single files that open without a network. Templates escape everything that comes from
+files or the command line, with control characters made visible; the script sets text as text only.
+A content security policy forbids loading anything.
 """
 
 from __future__ import annotations
 
 import base64
+import contextlib
 import hashlib
 import json
 import math
 import os
 import re
-from collections.abc import Mapping, Sequence
+import zipfile
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
 from functools import cache
 from importlib.resources import files
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from pivec.characterizations import Measured
+from pivec.errors import UsageError
 from pivec.figures import to_png
-from pivec.files import atomic_write
-from pivec.report.distance_figures import (
-    MAX_RUNS,
-    groups_figure,
-    heatmap_figure,
-    permanova_numbers,
-    permanova_sentence,
-    travel_band,
-    with_interval,
+from pivec.files import atomic_write, cell, make_folder, write_csv
+from pivec.report.distance_figures import MAX_RUNS, groups_figure, heatmap_figure, travel_band
+from pivec.report.findings import (
+    DISTANCES_CSV,
+    DISTANCES_NPZ,
+    UNSURE,
+    Findings,
+    PairRow,
+    PolicyRow,
+    distances_file,
 )
-from pivec.report.findings import UNSURE, Findings
+from pivec.report.groups import GROUP_COLUMNS, PAIR_COLUMNS, permanova_sentence
 from pivec.report.layout import has_groups
 from pivec.report.policy_map import METHOD_NAMES, map_figure
 from pivec.report.script_data import page_data
@@ -38,6 +47,7 @@ from pivec.run_log import versions
 from pivec.statistics import LEVEL, Travel
 from pivec.terminal import encodable, printable, shortened
 from pivec.text import (
+    capitalized,
     interval,
     n_policies,
     percent,
@@ -57,12 +67,107 @@ MAX_STATIC = 100  # policies in the table of a page without its script
 ON_PAPER = 25  # rows of a tall table that are printed, as print.css says
 MAX_PAIRS = 5
 MAX_NAMES = 12  # of the policies of a behaviour class
+MAX_EMBEDDED = 6_000_000  # bytes of pictures within a page; others are links to files beside it
 SHARPEST = 125  # dpi: twice what the page is wide
 
-ENTRY, BUILT = "main.js", "built/script.js"
+BUILT = "built/script.js"  # made by scripts/page/build.py
 STYLES = ("page.css", "explore.css", "map.css", "panel.css", "tables.css", "live.css", "print.css")
-_IMPORT = re.compile(r'^import\s*\{[^}]*\}\s*from\s*"\./([\w.-]+)";\n', re.MULTILINE)
-_EXPORT = re.compile(r"^export\s+", re.MULTILINE)
+_IMAGE_TYPES = {".webp": "image/webp", ".png": "image/png"}
+
+
+def write_results(folder: str | os.PathLike[str], findings: Findings) -> Path:
+    """Write the tables, pictures and page of a comparison; return the path of the page.
+
+    These are distances.csv (or distances.npz), pairs.csv, map.csv, distances.png, map.png and
+    report.html.
+    """
+    home = make_folder(folder)
+    write_distances(home, findings.policies.labels, findings.measured)
+    write_pairs_csv(home / "pairs.csv", findings.pair_rows)
+    write_map_csv(home / "map.csv", findings.policies)
+    pictures = Pictures.of(findings)
+    for name, png in (("distances.png", pictures.heatmap), ("map.png", pictures.map)):
+        with atomic_write(home / name) as file:
+            file.write(png)
+    write_page(home / "report.html", report_html(findings, pictures))
+    return home / "report.html"
+
+
+def write_distances(
+    folder: str | os.PathLike[str], labels: Sequence[str], measured: Measured
+) -> None:
+    """Write distances.csv, or distances.npz for more than 1000 policies.
+
+    distances.csv has labels in the first row and the first column. distances.npz has ``labels``;
+    ``neighbours``, the numbers of the nearest others of each policy, and ``neighbour_distances``;
+    ``distances`` as measured, if the matrix is kept; and if all intervals are known, ``estimates``
+    (without sampling noise; may be below 0), ``low``, ``high`` and ``p``. The other file, if an
+    earlier run left it, is removed.
+    """
+    n = len(measured.neighbours)
+    if len(labels) != n:
+        raise UsageError(f"distances must be those of the {len(labels)} labels, but are of {n}")
+    names = [encodable(label) for label in labels]
+    csv_file, npz_file = Path(folder, DISTANCES_CSV), Path(folder, DISTANCES_NPZ)
+    if distances_file(n) == DISTANCES_CSV:
+        if measured.matrix is None:
+            raise UsageError("expected all distances, but only those to nearest others are known")
+        rows = ([names[i], *row.tolist()] for i, row in enumerate(measured.matrix))
+        write_csv(csv_file, ["label", *names], rows)
+        # Another file of this name may be the user's own.
+        if zipfile.is_zipfile(npz_file):
+            with zipfile.ZipFile(npz_file) as archive:
+                ours = {"labels.npy", "neighbours.npy"} <= set(archive.namelist())
+            if ours:
+                npz_file.unlink()
+        return
+    matrices = {"neighbour_distances": measured.neighbour_distances}
+    if measured.matrix is not None:
+        matrices["distances"] = measured.matrix
+    if (sure := measured.intervals) is not None:
+        matrices |= {"estimates": sure.distance, "low": sure.low, "high": sure.high}
+        matrices["p"] = sure.p_value
+    arrays: dict[str, Any] = {name: _compact(matrix) for name, matrix in matrices.items()}
+    near = measured.neighbours.astype(np.int32)
+    with atomic_write(npz_file) as file:
+        np.savez(file, labels=np.array(names), neighbours=near, **arrays)
+    with contextlib.suppress(FileNotFoundError):
+        with csv_file.open("rb") as file:
+            ours = file.readline(6) == b"label,"
+        if ours:
+            csv_file.unlink()
+
+
+def _compact(values: NDArray[np.float64]) -> NDArray[np.floating]:
+    """Convert to float32, seven digits where sampling leaves three, unless some are too large."""
+    most = np.abs(values, where=np.isfinite(values), out=np.zeros_like(values)).max(initial=0.0)
+    return values.astype(np.float32) if most <= np.finfo(np.float32).max else values
+
+
+def write_map_csv(path: str | os.PathLike[str], rows: Sequence[PolicyRow]) -> None:
+    """Write a map, one line per policy; an unknown step or return is an empty cell."""
+    _write_rows(path, PolicyRow, rows)
+
+
+def write_pairs_csv(path: str | os.PathLike[str], rows: Iterable[PairRow]) -> None:
+    """Write distances of pairs and their uncertainty, one line per pair.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "pairs.csv"
+    >>> unknown = float("nan")
+    >>> write_pairs_csv(path, [PairRow("a", "b", 0.3, 0.2, 0.4, unknown, 0.001, 0.002)])
+    >>> print(path.read_text())
+    policy,other,distance,low,high,overlap,p,q
+    a,b,0.3,0.2,0.4,,0.001,0.002
+    """
+    _write_rows(path, PairRow, rows)
+
+
+def _write_rows(path: str | os.PathLike[str], kind: type[Any], rows: Iterable[Any]) -> None:
+    columns = [column.name for column in fields(kind) if column.metadata.get("csv", True)]
+    write_csv(path, columns, ([cell(getattr(row, name)) for name in columns] for row in rows))
 
 
 @cache
@@ -80,17 +185,9 @@ def _environment() -> Environment:
             printable(value) if isinstance(value, str) and not hasattr(value, "__html__") else value
         ),
     )
-    environment.filters |= {
-        "capitalized": lambda text: text[:1].upper() + text[1:],
-        "interval": interval,
-        "json": lambda data: Markup(json_for_script(data)),  # noqa: S704
-        "percent": percent,
-        "permanova_numbers": permanova_numbers,
-        "rounded": rounded,
-        "shortened": shortened,
-        "thousands": thousands,
-        "with_interval": with_interval,
-    }
+    for function in (capitalized, interval, percent, rounded, shortened, thousands):
+        environment.filters[function.__name__] = function
+    environment.filters["json"] = lambda data: Markup(json_for_script(data))  # noqa: S704
     environment.tests["finite"] = lambda value: value is not None and math.isfinite(value)
     return environment
 
@@ -148,24 +245,6 @@ def script() -> str:
     return resource(BUILT).partition("\n")[2]
 
 
-def joined() -> str:
-    """Join the modules, each after those it imports; names at the top level are shared by all."""
-    parts: dict[str, str] = {}
-
-    def add(name: str) -> None:
-        if name in parts:
-            return
-        source = resource(name)
-        parts[name] = ""  # modules may import each other
-        for other in _IMPORT.findall(source):
-            add(other)
-        del parts[name]  # after what it needs
-        parts[name] = _EXPORT.sub("", _IMPORT.sub("", source))
-
-    add(ENTRY)
-    return '"use strict";\n(() => {\n' + "".join(parts.values()) + "})();\n"
-
-
 def fingerprint(code: str) -> str:
     """Name a script as a content policy does.
 
@@ -194,12 +273,27 @@ def content_policy(code: str = "", *more: str) -> str:
 
 def picture(figure: Figure) -> str:
     """Render a figure as the address of an image that is part of the page."""
-    return png_address(to_png(figure, SHARPEST))
+    return _address(to_png(figure, SHARPEST))
 
 
-def png_address(png: bytes) -> str:
-    """Return the address of an image that is part of the page."""
-    return "data:image/png;base64," + base64.b64encode(png).decode("ascii")
+def _address(content: bytes, kind: str = "image/png") -> str:
+    return f"data:{kind};base64,{base64.b64encode(content).decode('ascii')}"
+
+
+class Embedder:
+    """Returns pictures as addresses that contain them, until a page is large enough."""
+
+    def __init__(self, most: int = MAX_EMBEDDED) -> None:
+        self.left = most
+
+    def __call__(self, path: Path | None) -> str | None:
+        """Return the address of a picture, or None if there is no room for it."""
+        kind = None if path is None else _IMAGE_TYPES.get(path.suffix)
+        if path is None or kind is None or not path.is_file() or path.stat().st_size > self.left:
+            return None
+        content = path.read_bytes()
+        self.left -= len(content)
+        return _address(content, kind)
 
 
 class Pictures(NamedTuple):
@@ -220,13 +314,10 @@ def report_html(findings: Findings, pictures: Pictures | None = None, live: str 
 
     ``live`` is the version of the data if a server sends the page, which then asks it for more.
     """
-    measured, policies = findings.measured, findings.policies
+    measured, groups = findings.measured, findings.groups
     pictures = pictures or Pictures.of(findings)
-    title = "Behaviour of policies"
-    if findings.environment:
-        title = f"Behaviour in {findings.environment}"
     travels = sorted(measured.travels, key=lambda run: -run.total)
-    nearest, farthest = (
+    near, far = (
         pairs.take(range(min(MAX_PAIRS, len(pairs))))
         for pairs in (measured.nearest, measured.farthest)
     )
@@ -236,7 +327,9 @@ def report_html(findings: Findings, pictures: Pictures | None = None, live: str 
         "".join(map(resource, STYLES)),
         script(),
         ["connect-src 'self'"] if live else [],
-        title=title,
+        title=f"Behaviour in {findings.environment}"
+        if findings.environment
+        else "Behaviour of policies",
         environment="",  # the title names it
         lead=summary(findings),
         figures=key_figures(findings),
@@ -246,27 +339,30 @@ def report_html(findings: Findings, pictures: Pictures | None = None, live: str 
             for own in (True, False)
             if (rows := [notice for notice in notices if notice.own == own])
         ],
-        map=_map_section(findings, pictures.map, live),
-        heatmap_png=png_address(pictures.heatmap),
-        has_groups=has_groups([row.group for row in policies]),
+        map_png=_address(pictures.map),
+        map_method=METHOD_NAMES.get(findings.map_method, findings.map_method),
+        data=page_data(findings, live),
+        heatmap_png=_address(pictures.heatmap),
+        has_groups=has_groups([row.group for row in findings.policies]),
         pairs=[
             (heading, list(zip(pairs.i, pairs.j, findings.rows_of(pairs), strict=True)))
-            for heading, pairs in (("Nearest pairs", nearest), ("Farthest pairs", farthest))
+            for heading, pairs in (("Nearest pairs", near), ("Farthest pairs", far))
             if len(pairs)
         ],
-        has_intervals=bool(np.isfinite([*nearest.low, *farthest.low]).any()),
-        has_overlap=bool(np.isfinite([*nearest.overlap, *farthest.overlap]).any()),
-        distances_note=findings.distances_note,
+        has_intervals=bool(np.isfinite([*near.low, *far.low]).any()),
+        has_overlap=bool(np.isfinite([*near.overlap, *far.overlap]).any()),
         unsure=UNSURE,
-        behaviours=_behaviours_section(findings),
-        groups_test=permanova_sentence(findings.groups.test) if findings.groups else "",
-        groups_png=picture(groups_figure(findings.groups)) if findings.groups else "",
+        behaviours=_behaviours(findings),
+        max_names=MAX_NAMES,
+        group_columns=GROUP_COLUMNS,
+        pair_columns=PAIR_COLUMNS,
+        groups_test=permanova_sentence(groups.test) if groups else "",
+        groups_png=picture(groups_figure(groups)) if groups else "",
         travels=travels,
-        has_bands=any(run.half_widths is not None for run in travels),
-        plot=travel_plot(travels[:MAX_RUNS], policies.group_colours) if travels else None,
+        plot=travel_plot(travels[:MAX_RUNS], findings.policies.group_colours) if travels else None,
         max_static=MAX_STATIC,
         method=[" ".join(part.split()) for part in re.split(r"\n\s*\n", findings.method.strip())],
-        made=_made_section(findings),
+        made=_made(findings),
     )
 
 
@@ -307,50 +403,32 @@ def key_figures(findings: Findings) -> dict[str, str]:
     return figures
 
 
-def _map_section(findings: Findings, png: bytes, live: str) -> dict[str, Any]:
-    method = METHOD_NAMES.get(findings.map_method, findings.map_method)
-    about = "Each point is a policy; policies that visit similar states lie close together."
-    if findings.links:
-        about += " Pale bands join policies that cannot be told apart, each to its nearest ones."
-    if method:
-        laid_out = "The map was computed by" if findings.map_method == "tsne" else "Layout:"
-        about += f" {laid_out} {method}."
-    n = len(findings.policies.compared)
-    return {
-        "about": about,
-        "label": f"Map of {n} policies in the plane; the table below lists them with their "
-        "returns.",
-        "png": png_address(png),
-        "data": page_data(findings, live),
-    }
-
-
-def _behaviours_section(findings: Findings) -> dict[str, Any] | None:
+def _behaviours(findings: Findings) -> list[dict[str, Any]]:
+    """Return one row per behaviour class, the largest first."""
     classes, policies = findings.behaviours, findings.policies
     if classes is None or len(policies) < 2:
-        return None
-    members: dict[int, list[int]] = {}
-    for i, number in enumerate(classes.numbers):
+        return []
+    members: dict[int, list[PolicyRow]] = {}
+    for row, number in zip(policies, classes.numbers, strict=True):
         if number is not None:
-            members.setdefault(number, []).append(i)
-    rows = []
-    for number, own in sorted(members.items()):
-        returns = np.array([policies[i].mean_return for i in own])
-        known = returns[np.isfinite(returns)]
-        rows.append(
-            {
-                "number": number,
-                "medoid": policies[classes.medoids[number - 1]].label,
-                "size": len(own),
-                "mean_return": float(known.mean()) if len(known) else math.nan,
-                "members": [policies[i].label for i in own[:MAX_NAMES]],
-                "more": max(len(own) - MAX_NAMES, 0),
-            }
-        )
-    return {"words": findings.behaviours_words, "rows": rows}
+            members.setdefault(number, []).append(row)
+    return [
+        {
+            "number": number,
+            "medoid": policies[classes.medoids[number - 1]].label,
+            "members": [row.label for row in own],
+            "mean_return": _mean([row.mean_return for row in own]),
+        }
+        for number, own in sorted(members.items())
+    ]
 
 
-def _made_section(findings: Findings) -> dict[str, Mapping[str, str]]:
+def _mean(values: Sequence[float]) -> float:
+    known = [value for value in values if math.isfinite(value)]
+    return float(np.mean(known)) if known else math.nan
+
+
+def _made(findings: Findings) -> dict[str, Mapping[str, str]]:
     """Return what run.json holds."""
     log = findings.log
     timings = {key: f"{seconds:.3g} s" for key, seconds in log.timings.items()}
@@ -367,12 +445,15 @@ def _made_section(findings: Findings) -> dict[str, Mapping[str, str]]:
 
 def travel_plot(travels: Sequence[Travel], colours: Mapping[str, str]) -> dict[str, Any]:
     """Return where the lines and labels of the static plot of runs are, in pixels."""
+    from matplotlib.ticker import MaxNLocator
+
     names = shorten_names(without_shared_folder([run.group for run in travels]), 26)
     width, height, left, top = 1060.0, 360.0, 58.0, 14.0
     bottom, right = height - 44.0, width - 36.0 - 7.0 * max(map(len, names))
     steps = [float(step) for run in travels for step in run.steps]
     first, last = min(steps), max(steps)
-    ticks = round_ticks(0.0, max(travel_band(run)[1].max() for run in travels) or 1.0)
+    round_numbers = MaxNLocator(5, steps=[1, 2, 2.5, 5, 10])
+    ticks = round_numbers.tick_values(0.0, max(travel_band(run)[1].max() for run in travels) or 1.0)
 
     def x(step: float) -> float:
         return round(left + (step - first) / ((last - first) or 1.0) * (right - left), 1)
@@ -380,33 +461,30 @@ def travel_plot(travels: Sequence[Travel], colours: Mapping[str, str]) -> dict[s
     def y(distance: float) -> float:
         return round(bottom - distance / ticks[-1] * (bottom - top), 1)
 
-    def points(run: Travel, values: Any) -> list[str]:
-        return [f"{x(s)},{y(d)}" for s, d in zip(run.steps, values.tolist(), strict=True)]
+    def points(run: Travel, values: Any) -> list[tuple[float, float]]:
+        return [(x(s), y(d)) for s, d in zip(run.steps, values.tolist(), strict=True)]
 
     lines = []
     heights = spread_out([y(run.total) for run in travels], 16, top, bottom)
     for run, name, label_y in zip(travels, names, heights, strict=True):
-        band = ""
-        if run.half_widths is not None:
-            low, high = (points(run, end) for end in travel_band(run))
-            band = " ".join(low + high[::-1])
+        low, high = (points(run, end) for end in travel_band(run))
         lines.append(
             {
                 "group": run.group,
                 "name": name,
                 "colour": colours.get(run.group, "var(--lone)"),
                 "points": points(run, run.cumulative),
-                "band": band,
+                "band": low + high[::-1] if run.half_widths is not None else [],
                 "label_y": round(label_y, 1),
             }
         )
     return {
         "width": width, "height": height, "left": left, "right": right, "bottom": bottom,
         "lines": lines,
-        "y_ticks": [(y(tick), rounded(tick)) for tick in ticks],
+        "y_ticks": [(y(tick), rounded(tick)) for tick in map(float, ticks)],
         "x_ticks": [
             (x(tick), short_number(tick))
-            for tick in round_ticks(first, last)
+            for tick in map(float, round_numbers.tick_values(first, last))
             if first <= tick <= last
         ],
     }  # fmt: skip
@@ -427,13 +505,4 @@ def spread_out(heights: Sequence[float], gap: float, lowest: float, highest: flo
     places[order] = gaps + isotonic_regression(
         np.asarray(heights)[order] - gaps, y_min=lowest, y_max=room
     )
-    return [float(place) for place in places]
-
-
-def round_ticks(low: float, high: float, count: int = 5) -> list[float]:
-    """Return round numbers from at or below ``low`` to at or above ``high``."""
-    span = (high - low) or 1.0
-    power = 10.0 ** math.floor(math.log10(span / count))
-    size = next(m * power for m in (1.0, 2.0, 2.5, 5.0, 10.0) if m * power * count >= span * 0.999)
-    first, last = math.floor(low / size + 1e-9), math.ceil(high / size - 1e-9)
-    return [float(f"{k * size:.12g}") for k in range(first, max(last, first + 1) + 1)]
+    return places.tolist()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple
 from unicodedata import east_asian_width
 
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 Links = Sequence[Sequence[int]]  # pairs of policies
 Entry = tuple[str, str, str]  # of a key: words, colour and marker
-Box = tuple[float, float, float, float]  # left, bottom, right, top, in points of 1/72 inch
 
 METHOD_NAMES = {
     "tsne": "t-SNE",
@@ -133,7 +133,16 @@ def map_figure(
             color=INK,
         )
         key_axes = axes_at(figure, left, bottom - key + 0.12, side, key - 0.24)
-        draw_panel(axes, key_axes, policies, name, links)
+        quiet_axes(key_axes, frame=False)
+        key_axes.set(xlim=(0, 1), ylim=(0, 1))
+        key_axes.patch.set_visible(False)
+        places = np.array([(row.x, row.y) for row in policies])
+        quiet_axes(axes)
+        _set_limits(axes, places)
+        if len(policies) > DENSE or name == "density":
+            _draw_crowd(axes, key_axes, policies, places, name)
+        else:
+            _draw_policies(axes, key_axes, policies, places, name, links)
     return figure
 
 
@@ -148,20 +157,6 @@ def _panels(policies: PolicyTable) -> list[str]:
     shown = [name for name, values in different.items() if len(values) > 1] or ["group"]
     extra = ["behaviour"] * policies.classes_differ + ["density"] * (len(policies) > DENSE)
     return [*shown, *extra]
-
-
-def draw_panel(
-    axes: Axes, key: Axes, policies: PolicyTable, colour: str, links: Links = ()
-) -> None:
-    """Draw the map, coloured by one of `COLOURINGS`."""
-    places = np.array([(row.x, row.y) for row in policies])
-    quiet_axes(axes)
-    empty_key(key)
-    _set_limits(axes, places)
-    if len(policies) > DENSE or colour == "density":
-        _draw_crowd(axes, key, policies, places, colour)
-    else:
-        _draw_policies(axes, key, policies, places, colour, links)
 
 
 def _draw_policies(
@@ -181,12 +176,12 @@ def _draw_policies(
     signs = {"pale band: cannot be told apart": len(links) > 0}
     if colour == "group":
         paints = to_rgba_array([of_group.get(row.group, LONE_COLOUR) for row in policies])
-        draw_group_key(key, policies)
+        _draw_group_key(key, policies)
     elif behaviour:
         of_class = policies.class_colours
         paints = to_rgba_array([of_class.get(row.behaviour or 0, "none") for row in policies])
         values[paints[:, 3] == 0] = np.nan
-        draw_class_key(key, policies)
+        _draw_class_key(key, policies)
         signs = {"within a class, no two policies can be told apart": True}
     else:
         values = _values(policies, colour)
@@ -194,16 +189,16 @@ def _draw_policies(
         scale = _scale(colour, 256 if len(policies) <= CROWD else 20)
         low, high = _value_range(values)
         paints = scale((values - low) / (high - low))
-        draw_scale(key, scale, (low, high), colour)
+        _draw_scale(key, scale, (low, high), colour)
         signs = _signs(policies, values, colour) | signs
     if colour != "group":
-        draw_note(key, signs)
+        _draw_note(key, signs)
     _draw_points(axes, policies, places, values, paints, size, best_on_top=colour == "return")
     anchors = _named(policies, places, colour)
     radius = np.sqrt(size) / 2 + 1.0
     if anchors:
         numbers = list(anchors.values())
-        draw_labels(axes, places[numbers], list(anchors), places, radius, bold=behaviour)
+        _draw_labels(axes, places[numbers], list(anchors), places, radius, bold=behaviour)
 
 
 def _draw_crowd(axes: Axes, key: Axes, policies: PolicyTable, places: Array, colour: str) -> None:
@@ -211,37 +206,49 @@ def _draw_crowd(axes: Axes, key: Axes, policies: PolicyTable, places: Array, col
     from matplotlib.colors import to_rgba, to_rgba_array
 
     own = np.array([not row.reference for row in policies])
-    cells = Cells(axes, places)
-    there = cells.counts(own)
-    colours = np.zeros((*there.shape, 4))
-    colours[cells.counts(~own) > 0] = to_rgba(REFERENCE_COLOUR)
+    ends = np.array([axes.get_xlim(), axes.get_ylim()])
+    at = (places - ends[:, 0]) / np.ptp(ends, axis=1) * CELLS
+    column, row = np.clip(at.astype(np.intp), 0, CELLS - 1).T
+    cell = row * CELLS + column
+
+    def sums(which: NDArray[np.bool_], values: Array | None = None) -> Array:
+        weights = None if values is None else values[which]
+        return np.bincount(cell[which], weights, CELLS * CELLS).astype(np.float64)
+
+    there = sums(own)
+    colours = np.zeros((CELLS * CELLS, 4))  # transparent
+    colours[sums(~own) > 0] = to_rgba(REFERENCE_COLOUR)
     colours[there > 0] = to_rgba(LONE_COLOUR)
     if colour in ("group", "behaviour"):
         of_name: dict[Any, str] = dict(
             policies.group_colours if colour == "group" else policies.class_colours
         )
         number = {name: k for k, name in enumerate(of_name)}
-        value = COLOURINGS[colour].value
-        numbers = np.array([number.get(value(row), len(number)) for row in policies])
-        values = cells.commonest(numbers, own)
+        value, n = COLOURINGS[colour].value, len(number) + 1
+        numbers = np.array([number.get(value(row), n - 1) for row in policies])
+        codes, counts = np.unique(cell[own] * n + numbers[own], return_counts=True)
+        # Written in the order of the counts, the largest stays; of equal ones the first number.
+        codes = codes[np.lexsort((-codes, counts))]
         table = to_rgba_array([*of_name.values(), LONE_COLOUR])
-        colours[there > 0] = table[values[there > 0].astype(int)]
-        (draw_group_key if colour == "group" else draw_class_key)(key, policies)
+        colours[codes // n] = table[codes % n]
+        (_draw_group_key if colour == "group" else _draw_class_key)(key, policies)
     else:
+        values = np.full(CELLS * CELLS, np.nan)
         if colour == "density":
-            values = np.full(there.shape, np.nan)
             values[there > 0] = np.log10(there[there > 0])
         else:
             of_policies = _values(policies, colour)
-            values = cells.means(np.nan_to_num(of_policies), ~np.isnan(of_policies))
+            known = ~np.isnan(of_policies)
+            np.divide(sums(known, of_policies), sums(known), out=values, where=sums(known) > 0)
         known = ~np.isnan(values)
-        scale = _scale(colour, 20)
-        low, high = _value_range(values)
+        scale, (low, high) = _scale(colour, 20), _value_range(values)
         colours[known] = scale((values[known] - low) / (high - low))
-        draw_scale(key, scale, (low, high), colour)
+        _draw_scale(key, scale, (low, high), colour)
         unknown = bool((~known & (there > 0)).any())
-        draw_note(key, {f"grey: {COLOURINGS[colour].unknown}": unknown})
-    cells.paint(axes, colours)
+        _draw_note(key, {f"grey: {COLOURINGS[colour].unknown}": unknown})
+    image, extent = colours.reshape(CELLS, CELLS, 4), tuple(ends.ravel().tolist())
+    axes.imshow(image, extent=extent, origin="lower", interpolation="nearest", zorder=3)
+    axes.set(xlim=ends[0], ylim=ends[1])
 
 
 def _values(policies: PolicyTable, colour: str) -> Array:
@@ -440,64 +447,13 @@ def _signs(policies: PolicyTable, values: Array, colour: str) -> dict[str, bool]
     }
 
 
-class Cells:
-    """A grid over the map, and the policies in its cells; the lowest row comes first."""
-
-    def __init__(self, axes: Axes, places: Array) -> None:
-        ends = np.array([axes.get_xlim(), axes.get_ylim()])
-        self.extent = (ends[0, 0], ends[0, 1], ends[1, 0], ends[1, 1])
-        at = (places - ends[:, 0]) / np.ptp(ends, axis=1) * CELLS
-        column, row = np.clip(at.astype(np.intp), 0, CELLS - 1).T
-        self._cell = row * CELLS + column
-
-    def counts(self, which: NDArray[np.bool_]) -> Array:
-        """Count the policies of a mask at each spot."""
-        return self._sums(which, np.ones(len(which)))
-
-    def means(self, values: Array, which: NDArray[np.bool_]) -> Array:
-        """Average values of a mask at each spot; NaN where there are none."""
-        counts = self.counts(which)
-        sums = self._sums(which, values)
-        result = np.full(sums.shape, np.nan)
-        np.divide(sums, counts, out=result, where=counts > 0)
-        return result
-
-    def commonest(self, numbers: NDArray[np.intp], which: NDArray[np.bool_]) -> Array:
-        """Give the number from 0 that most policies of a mask have at each spot; NaN where none."""
-        most = int(numbers.max(initial=0)) + 1
-        codes, counts = np.unique(self._cell[which] * most + numbers[which], return_counts=True)
-        # Written in the order of the counts, the largest stays; of equal ones the first number.
-        order = np.lexsort((-codes, counts))
-        result = np.full(CELLS * CELLS, np.nan)
-        result[codes[order] // most] = codes[order] % most
-        return result.reshape(CELLS, CELLS)
-
-    def _sums(self, which: NDArray[np.bool_], values: Array) -> Array:
-        sums = np.bincount(self._cell[which], values[which], CELLS * CELLS)
-        return np.asarray(sums, np.float64).reshape(CELLS, CELLS)
-
-    def paint(self, axes: Axes, colours: Array) -> None:
-        """Show colours (policies, columns, 4) where they are not transparent."""
-        limits = axes.get_xlim(), axes.get_ylim()
-        axes.imshow(colours, extent=self.extent, origin="lower", interpolation="nearest", zorder=3)
-        axes.set(xlim=limits[0], ylim=limits[1])
-
-
-def empty_key(key: Axes) -> None:
-    """Prepare the axes for a key: coordinates from 0 to 1, and no frame."""
-    quiet_axes(key, frame=False)
-    key.set_xlim(0, 1)
-    key.set_ylim(0, 1)
-    key.patch.set_visible(False)
-
-
-def draw_note(key: Axes, signs: dict[str, bool]) -> None:
+def _draw_note(key: Axes, signs: dict[str, bool]) -> None:
     """Say in the last line what signs mean, as far as they are there."""
     note = " · ".join(sign for sign, there in signs.items() if there)
     key.text(0.0, 0.02, note, fontsize=8.5, color=MUTED)
 
 
-def draw_scale(key: Axes, scale: Any, ends: tuple[float, float], colour: str) -> None:
+def _draw_scale(key: Axes, scale: Any, ends: tuple[float, float], colour: str) -> None:
     """Draw a horizontal colour bar with a few ticks."""
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
@@ -523,7 +479,7 @@ def draw_scale(key: Axes, scale: Any, ends: tuple[float, float], colour: str) ->
         spine.set_visible(False)
 
 
-def draw_group_key(key: Axes, policies: PolicyTable) -> None:
+def _draw_group_key(key: Axes, policies: PolicyTable) -> None:
     """Draw a legend of groups in columns; groups that do not fit are counted."""
     own = policies.compared
     others = []
@@ -540,7 +496,7 @@ def draw_group_key(key: Axes, policies: PolicyTable) -> None:
     _draw_entries(key, entries + others, KEY_ROWS)
 
 
-def draw_class_key(key: Axes, policies: PolicyTable) -> None:
+def _draw_class_key(key: Axes, policies: PolicyTable) -> None:
     """Draw a legend of the largest behaviour classes; the rest is counted."""
     sizes, colours = policies.class_sizes, policies.class_colours
     named = list(colours)[:MAX_CLASS_COLOURS]
@@ -585,39 +541,38 @@ def _draw_entries(key: Axes, entries: Sequence[Entry], key_rows: int) -> None:
         )
 
 
-def draw_labels(
+def _draw_labels(
     axes: Axes, anchors: Array, texts: Sequence[str], places: Array, radius: float, bold: bool
-) -> list[str]:
+) -> None:
     """Write texts beside their anchors so that they cover no point of ``places`` and no other text.
 
-    Those that find no room are left out; the rest is returned. A label that is not close to its
-    anchor gets a thin line to it. Call it when the limits of the axes stand.
+    Those that find no room are left out. A label that is not close to its anchor gets a thin line
+    to it. The limits of the axes must be set.
     """
     from matplotlib.patheffects import withStroke
 
-    width, height = axes.get_figure().get_size_inches() * 72 * axes.get_position().size  # type: ignore[union-attr]
+    # All in points of 1/72 inch.
+    size = axes.get_figure().get_size_inches() * 72 * axes.get_position().size  # type: ignore[union-attr]
     low = np.array([axes.get_xlim()[0], axes.get_ylim()[0]])
-    span = np.array([np.ptp(axes.get_xlim()), np.ptp(axes.get_ylim())])
-    size = np.array([width, height])
-    dots = (places - low) / span * size
-    taken: list[Box] = []
-    drawn = []
-    shown_texts = literals(texts, _LETTERS)
-    for anchor, text, shown in zip((anchors - low) / span * size, texts, shown_texts, strict=True):
-        box = _free_box(anchor, _extent(shown), dots, radius, taken, (width, height))
+    scale = np.array([np.ptp(axes.get_xlim()), np.ptp(axes.get_ylim())]) / size
+    dots, taken = (places - low) / scale, list[tuple[Array, Array]]()
+    for anchor, text in zip((anchors - low) / scale, literals(texts, _LETTERS), strict=True):
+        # Fonts that lack a letter cannot be asked for its width.
+        ems = sum(1.05 if east_asian_width(letter) in "WF" else 0.62 for letter in text)
+        half = _FONT_SIZE * np.array([max(ems, 0.7), 1.1]) / 2
+        box = _free_box(anchor, half, dots, radius, taken, size)
         if box is None:
             continue
         taken.append(box)
-        drawn.append(text)
-        nearest = np.clip(anchor, box[:2], box[2:])
+        nearest = np.clip(anchor, *box)
         if np.linalg.norm(nearest - anchor) > radius + 2 * _AWAY[0]:
-            ends = np.array([anchor, nearest]) / size * span + low
+            ends = np.array([anchor, nearest]) * scale + low
             axes.plot(*ends.T, color=MUTED, linewidth=0.6, zorder=4.5)
-        x, y = np.array([box[0] + box[2], box[1] + box[3]]) / 2 / size * span + low
+        x, y = ((box[0] + box[1]) / 2 * scale + low).tolist()
         axes.text(
-            float(x),
-            float(y),
-            shown,
+            x,
+            y,
+            text,
             ha="center",
             va="center",
             fontsize=_FONT_SIZE,
@@ -626,40 +581,24 @@ def draw_labels(
             zorder=5,
             path_effects=[withStroke(linewidth=2.2, foreground="white", alpha=0.85)],
         )
-    return drawn
-
-
-def _extent(text: str) -> tuple[float, float]:
-    """Estimate the width and height of a text: fonts that lack a letter cannot be asked."""
-    ems = sum(1.05 if east_asian_width(letter) in "WF" else 0.62 for letter in text)
-    return _FONT_SIZE * max(ems, 0.7), _FONT_SIZE * 1.1
 
 
 def _free_box(
     anchor: Array,
-    extent: tuple[float, float],
+    half: Array,
     dots: Array,
     radius: float,
-    taken: Sequence[Box],
-    frame: tuple[float, float],
-) -> Box | None:
+    taken: Sequence[tuple[Array, Array]],
+    frame: Array,
+) -> tuple[Array, Array] | None:
     """Find the nearest box beside an anchor that is in the frame and covers nothing."""
-    width, height = extent
-    for away in _AWAY:
-        for across, up in _AROUND:
-            reach = (away + radius) / np.hypot(across, up)
-            x = anchor[0] + across * (reach + width / 2)
-            y = anchor[1] + up * (reach + height / 2)
-            box = (x - width / 2, y - height / 2, x + width / 2, y + height / 2)
-            if box[0] < 2 or box[1] < 2 or box[2] > frame[0] - 2 or box[3] > frame[1] - 2:
-                continue
-            if any(_overlap(box, other) for other in taken):
-                continue
-            gap = np.maximum(np.array(box[:2]) - dots, dots - np.array(box[2:])).max(axis=1)
-            if (gap > radius).all():
-                return box
+    for away, direction in product(_AWAY, np.array(_AROUND)):
+        middle = anchor + direction * ((away + radius) / np.linalg.norm(direction) + half)
+        low, high = middle - half, middle + half
+        if (low < 2).any() or (high > frame - 2).any():
+            continue
+        if any((low < other[1]).all() and (other[0] < high).all() for other in taken):
+            continue
+        if (np.maximum(low - dots, dots - high).max(axis=1) > radius).all():
+            return low, high
     return None
-
-
-def _overlap(a: Box, b: Box) -> bool:
-    return a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]

@@ -9,10 +9,9 @@ import os
 import warnings
 import zlib
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from itertools import islice
 from operator import index
 from pathlib import Path
@@ -22,13 +21,13 @@ from urllib.parse import quote
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pivec.characterizations import WHERE, BackgroundModel, Decomposition, Space
+from pivec.characterizations import WHERE, Decomposition
 from pivec.errors import PivecError, PivecWarning
-from pivec.explanations import FOLDER, Feature, features_of, region_names
+from pivec.explanations import FOLDER, Feature
 from pivec.figures import colour_scale, group_colours
 from pivec.files import read_regular
 from pivec.report.findings import Findings, PolicyTable
-from pivec.statistics import RATE, Pairs, benjamini_hochberg
+from pivec.statistics import Pairs, benjamini_hochberg
 from pivec.terminal import printable
 
 Array = NDArray[np.float64]
@@ -38,7 +37,7 @@ Content = dict[str, Any]  # JSON
 FORMAT = 2
 PAIRS_BYTES = 7_500_000  # of all pairs, before they are packed
 MOST_VALUES = 3_000_000  # of features or of shares of time
-NEAREST = 10  # of each policy, where there is room for nothing else
+NEAREST = 10  # of each policy, if there is room for nothing else
 # Characters of a page of 30 000 policies and of 300 000, in a straight line between.
 _ROOM, _MORE_ROOM = 11.5e6, 38e6
 _UNKNOWN = 65535  # an overlap; others are parts of 65534
@@ -47,26 +46,33 @@ _SHIFTS, _LEAST = 3, 0.1  # features of a region, and the least share of its par
 
 def page_data(findings: Findings, live: str = "") -> Content:
     """Collect everything that the script shows, as values that JSON can hold."""
-    policies, space = findings.policies, findings.space
-    colours = policies.group_colours
+    policies, colours = findings.policies, findings.policies.group_colours
+    number = {name: k for k, name in enumerate(colours)}
     content: Content = {
         "format": FORMAT,
         "live": live,
         "n": len(policies),
-        "columns": policy_columns(policies),
+        "columns": _policy_columns(policies, number),
         "groups": [printable(name) for name in colours],
         "groupColours": list(colours.values()),
         "palette": group_colours(36),
         "scales": {"return": colour_scale("viridis"), "step": colour_scale("plasma")},
         "joins": numbers(findings.links, "i4"),
-        "travels": _travels(findings),
+        "travels": [
+            {
+                "group": number.get(run.group, -1),
+                "rows": list(run.rows),
+                "cumulative": [_short(value) for value in run.cumulative],
+                "half": None if run.half_widths is None else [_short(v) for v in run.half_widths],
+            }
+            for run in findings.measured.travels
+        ],
         "heatmapOrder": numbers(findings.heatmap_order, "i4"),
-        "features": [] if space is None else _features(space),
-        "regions": None if space is None else _regions(space),
+        "features": _feature_means(findings),
+        "regions": _regions(findings),
         "decompositions": [
-            {"rows": list(rows)} | decomposition_data(found, features_of_space(space))
+            {"rows": list(rows)} | decomposition_data(found, findings.features)
             for rows, found in findings.decompositions.items()
-            if space is not None
         ],
         "media": panel_media(findings),
     }
@@ -74,49 +80,34 @@ def page_data(findings: Findings, live: str = "") -> Content:
     return content | {"words": _words(content)}
 
 
-def policy_columns(rows: PolicyTable) -> dict[str, Column]:
+def _policy_columns(rows: PolicyTable, number: dict[str, int]) -> dict[str, Column]:
     """Return one column for each thing known of a policy; NaN stands for what is not."""
-    number = {name: k for k, name in enumerate(rows.group_colours)}
+    kinds = {
+        "step": ("step", "f8"),
+        "x": ("x", "f4"),
+        "y": ("y", "f4"),
+        "return": ("mean_return", "f4"),
+        "deviation": ("return_std", "f4"),
+        "episodes": ("episodes", "i4"),
+        "states": ("states", "f8"),
+        "reference": ("reference", "u1"),
+        "placed": ("placed", "u1"),
+    }
     return {
         "label": text(row.label for row in rows),
         "source": text(row.source for row in rows),
         "group": numbers([number.get(row.group, -1) for row in rows], "i4"),
-        "step": numbers([np.nan if row.step is None else row.step for row in rows], "f8"),
-        "x": numbers([row.x for row in rows], "f4"),
-        "y": numbers([row.y for row in rows], "f4"),
-        "return": numbers([row.mean_return for row in rows], "f4"),
-        "deviation": numbers([row.return_std for row in rows], "f4"),
-        "episodes": numbers([row.episodes for row in rows], "i4"),
-        "states": numbers([row.states for row in rows], "f8"),
         "behaviour": numbers([row.behaviour or 0 for row in rows], "i4"),
-        "reference": numbers([row.reference for row in rows], "u1"),
-        "placed": numbers([row.placed for row in rows], "u1"),
         "order": numbers(rows.order, "i4"),
+    } | {
+        name: numbers(np.array([getattr(row, field) for row in rows], np.float64), kind)
+        for name, (field, kind) in kinds.items()
     }
 
 
-def _travels(findings: Findings) -> list[Content]:
-    """Return the distance along each run, with its half-widths where they are known."""
-    number = {name: k for k, name in enumerate(findings.policies.group_colours)}
-    return [
-        {
-            "group": number.get(run.group, -1),
-            "rows": list(run.rows),
-            "cumulative": [_short(value) for value in run.cumulative],
-            "half": None if run.half_widths is None else [_short(v) for v in run.half_widths],
-        }
-        for run in findings.measured.travels
-    ]
-
-
 def _short(value: float) -> float | None:
-    """Round to five digits, for a page of bearable size; None where a number is not known."""
+    """Round to five digits, for a page of bearable size; None if a number is not known."""
     return float(f"{value:.5g}") if np.isfinite(value) else None
-
-
-def features_of_space(space: Space) -> tuple[Feature, ...]:
-    """Return names and units of the features of a state."""
-    return features_of(space.collected, space.method.feature_names_)
 
 
 def _named(feature: Feature) -> Content:
@@ -124,26 +115,27 @@ def _named(feature: Feature) -> Content:
     return named | ({"flag": True} if feature.is_flag else {})  # a mean is a share of time
 
 
-def _features(space: Space) -> list[Content]:
-    """Return means of the features over all of each policy's time, where they are known."""
-    means = space.method.feature_means(space.descriptions)
+def _feature_means(findings: Findings) -> list[Content]:
+    """Return means of the features over all of each policy's time, if they are known."""
+    space = findings.space
+    means = None if space is None else space.method.feature_means(space.descriptions)
     if means is None or means.size > MOST_VALUES:
         return []
     return [
         {**_named(feature), "values": numbers(column, "f4")}
-        for feature, column in zip(features_of_space(space), means.T, strict=True)
+        for feature, column in zip(findings.features, means.T, strict=True)
     ]
 
 
-def _regions(space: Space) -> Content | None:
-    """Name the regions, and tell which columns of the points and shares of time they have."""
-    method, points = space.method, space.descriptions.points
-    if not isinstance(method, BackgroundModel) or points is None:
+def _regions(findings: Findings) -> Content | None:
+    """Return names of the regions, their columns among the points, and shares of time."""
+    space = findings.space
+    if space is None or space.descriptions.points is None or not findings.region_names:
         return None
-    n = len(method.means_)
+    method: Any = space.method
     content: Content = {
-        "words": text(region_names(method, features_of_space(space))),
-        "width": points.shape[1] // n,
+        "words": text(findings.region_names),
+        "width": space.descriptions.points.shape[1] // len(method.means_),
     }
     shares = method.n_fits * method.region_shares(space.descriptions)[0]
     if shares.size <= MOST_VALUES:
@@ -171,6 +163,7 @@ def decomposition_data(
             and 0.0 < whole * _LEAST <= sizes[column]
         )
         most = _SHIFTS if len(found.order) > 1 else 3 * _SHIFTS
+        ends = found.share_low[:, region], found.share_high[:, region]
         return {
             "region": region,
             "words": printable(found.words[region]),
@@ -178,10 +171,7 @@ def decomposition_data(
             "noise": bool(found.regions.noise[region]),
             "shareA": _short(found.share[0, region]),
             "shareB": _short(found.share[1, region]),
-            "spans": [
-                [_short(found.share_low[side, region]), _short(found.share_high[side, region])]
-                for side in (0, 1)
-            ],
+            "spans": [[_short(low), _short(high)] for low, high in zip(*ends, strict=True)],
             "features": [means(f, found.means[:, region, f]) for _, f in shifts[:most]],
         }
 
@@ -203,8 +193,10 @@ def _distances(findings: Findings, taken: int) -> Content:
     measured, space, n = findings.measured, findings.space, len(findings.policies)
     pairs = all_pairs(findings)
     content: Content = {"pairs": pairs, "listed": None, "points": None, "near": None}
-    if pairs is None and findings.measured.n_known:
-        content["listed"] = listed_pairs(measured.pairs)
+    if pairs is None and measured.n_known:
+        listed = measured.pairs
+        content["listed"] = {"i": numbers(listed.i, "i4"), "j": numbers(listed.j, "i4")}
+        content["listed"] |= _pair_columns(listed)
     rounded = None
     if space is not None and space.descriptions.points is not None:
         more = min(max((n - 30_000) / 270_000, 0.0), 1.0)
@@ -222,47 +214,36 @@ def _distances(findings: Findings, taken: int) -> Content:
 
 
 def all_pairs(findings: Findings) -> Content | None:
-    """Return all pairs, the upper triangle row by row; None where they are too many or not known.
+    """Return all pairs, the upper triangle row by row; None if they are too many or not known.
 
-    ``alike`` is 1 for pairs that cannot be told apart, 0 for those that can, 2 where that is not
+    ``alike`` is 1 for pairs that cannot be told apart, 0 for those that can, 2 if that is not
     known. ``distance`` may be below 0 by chance.
     """
     measured, space = findings.measured, findings.space
     if measured.matrix is None:
         return None
     sure = measured.intervals
-    above = np.triu_indices(len(measured.matrix), 1)
-    if len(above[0]) * (4 if sure is None else 20) > PAIRS_BYTES:
+    above = i, j = np.triu_indices(len(measured.matrix), 1)
+    if len(i) * (4 if sure is None else 20) > PAIRS_BYTES:
         return None
-    overlap = getattr(space.method, "overlap", None) if space is not None else None
-    shared = overlap(space.descriptions)[above] if overlap is not None and space else None
-    if sure is None:
-        return _pairs(measured.matrix[above], overlap=shared)
-    low, high, p = (matrix[above] for matrix in (sure.low, sure.high, sure.p_value))
-    return _pairs(sure.distance[above], low, high, p, benjamini_hochberg(p), shared)
+    known = {}
+    if space is not None and hasattr(space.method, "overlap"):
+        known["overlap"] = space.method.overlap(space.descriptions)[above]
+    if sure is not None:
+        known |= {"low": sure.low[above], "high": sure.high[above], "p": sure.p_value[above]}
+        known["q"] = benjamini_hochberg(known["p"])
+    distance = (measured.matrix if sure is None else sure.distance)[above]
+    return _pair_columns(Pairs.of(i, j, distance, **known), known)
 
 
-def listed_pairs(pairs: Pairs) -> Content:
-    """Return the pairs that are listed in pairs.csv."""
-    columns = _pairs(pairs.distance, pairs.low, pairs.high, pairs.p, pairs.q, pairs.overlap)
-    return {"i": numbers(pairs.i, "i4"), "j": numbers(pairs.j, "i4")} | columns
-
-
-def _pairs(
-    distance: Array,
-    low: Array | None = None,
-    high: Array | None = None,
-    p: Array | None = None,
-    q: Array | None = None,
-    overlap: Array | None = None,
-) -> Content:
-    content = {"distance": numbers(distance, "f4")}
-    if low is not None and high is not None and p is not None and q is not None:
-        content |= {"low": numbers(low, "f4"), "high": numbers(high, "f4"), "p": numbers(p, "f4")}
-        content["alike"] = numbers(np.where(np.isnan(p), 2, q > RATE), "u1")
-    if overlap is not None:
-        parts = np.rint(65534.0 * np.clip(overlap, 0.0, 1.0))
-        content["overlap"] = numbers(np.where(np.isfinite(overlap), parts, _UNKNOWN), "u2")
+def _pair_columns(pairs: Pairs, known: Container[str] = ("low", "overlap")) -> Content:
+    content = {"distance": numbers(pairs.distance, "f4")}
+    if "low" in known:
+        content |= {name: numbers(getattr(pairs, name), "f4") for name in ("low", "high", "p")}
+        content["alike"] = numbers(np.where(np.isnan(pairs.p), 2, pairs.alike), "u1")
+    if "overlap" in known:
+        parts = np.rint(65534.0 * np.clip(pairs.overlap, 0.0, 1.0))
+        content["overlap"] = numbers(np.where(np.isfinite(parts), parts, _UNKNOWN), "u2")
     return content
 
 
@@ -366,20 +347,9 @@ class Rounded:
 def rounded_points(points: Array, near: NDArray[np.intp], room: float) -> Rounded | None:
     """Round points so that they take up at most ``room`` characters of a page.
 
-    Parameters
-    ----------
-    points : (n, D) array
-        Their squared Euclidean distances are what counts.
-    near : (n, k) array of int
-        The nearest others of each, as far as they are known: there errors weigh most.
-    room : float
-        Characters of the page that the codes may take up.
-
-    Returns
-    -------
-    Rounded or None
-        None if there is no room for codes that keep half of the distances within 1 %, or if
-        points are not finite.
+    ``near`` are the nearest others of each policy, (n, k), as far as they are known: errors matter
+    most there. None if there is no room for codes that keep half of the squared Euclidean distances
+    within 1 %, or if points are not finite.
 
     Examples
     --------
@@ -459,8 +429,10 @@ def _squares(rows: NDArray[Any], pairs: NDArray[np.intp]) -> Array:
 # that belong to this comparison.
 
 _PICTURES = (".webp", ".png")
-_BYTES = 1 << 24  # of a JSON file; one of 350 features and 64 regions has half of that
-_ALL_BYTES = 1 << 26
+_BYTES, _ALL_BYTES = (
+    1 << 24,
+    1 << 26,
+)  # of a JSON file (64 regions of 350 features take half), of all
 _FOLDERS, _PAIRS, _CLIPS, _FRAMES = 400, 200, 20, 400  # that are looked at
 _LETTERS = 4000  # of a text
 _SAME = 1e-3  # of a distance: another comparison has another one
@@ -486,30 +458,24 @@ def explained_pairs(findings: Findings, folder: Path) -> list[Content]:
     """Find clips and pictures of pairs that were explained in this comparison."""
     rows = {row.label: i for i, row in enumerate(findings.policies)}
     result: dict[frozenset[int], Content] = {}
-
-    def clip(file: Path, entry: Content) -> Content:
-        src = _picture(folder, file.parent / entry["path"])
-        return {"src": src, "title": _text(entry["title"]), "words": _text(entry["caption"])}
-
-    def frame(file: Path, entry: Content) -> Content:
-        src, visit = _picture(folder, file.parent / entry["path"]), entry["visit"]
-        policy, region = _text(visit["policy"]), index(visit["region"])
-        return {"src": src, "region": region, "policy": policy, "words": _visit(visit)}
-
     for file, content in _explanations(folder):
         with suppress(*_BROKEN):
-            explanation = content["decomposition"]
+            explanation = content["explanation"]
             a, b = (rows[label] for label in explanation["labels"])
             if a == b or len(result) >= _PAIRS:
                 continue
-            if not _same_distance(findings, a, b, explanation["distance"]):
+            if not math.isclose(
+                explanation["distance"], findings.distance(a, b), rel_tol=_SAME, abs_tol=1e-9
+            ):
                 continue
             shown = {
                 "a": a,
                 "b": b,
                 "page": _address(folder, file.with_name("explain.html")),
-                "clips": _valid(partial(clip, file), content.get("clips"), _CLIPS),
-                "frames": _valid(partial(frame, file), content.get("frames"), _FRAMES),
+                "clips": _with_pictures(folder, file.parent, content.get("clips"), _CLIPS, _clip),
+                "frames": _with_pictures(
+                    folder, file.parent, content.get("frames"), _FRAMES, _frame
+                ),
             }
             if shown["page"] or shown["clips"] or shown["frames"]:
                 result.setdefault(frozenset((a, b)), shown)
@@ -518,31 +484,52 @@ def explained_pairs(findings: Findings, folder: Path) -> list[Content]:
 
 def region_pictures(findings: Findings, folder: Path) -> list[Content]:
     """Find the pictures of regions that `pivec regions --frames` left."""
-    space = findings.space
-    content = _read(folder, folder / "regions.json")
-    if space is None or not isinstance(space.method, BackgroundModel) or content is None:
-        return []
-    names = dict(enumerate(region_names(space.method, features_of_space(space))))
+    names = dict(enumerate(findings.region_names))
+    content = _read(folder, folder / "regions.json") if names else None
 
     def region(entry: Content) -> Content:
-        number, frame = index(entry["number"]), entry["frame"]
+        number = index(entry["number"])
         if names[number] != entry["name"]:
             raise ValueError("a region of another comparison")
-        src = _picture(folder, folder / frame["path"])
-        return {"region": number, "src": src, "words": _visit(frame["visit"])}
+        entry |= {"picture": entry["frame"]["path"]}
+        return {"region": number, "words": _visit(entry["frame"]["visit"])}
 
-    return _valid(region, content.get("regions"), len(names))
+    entries = (content or {}).get("regions")
+    return _with_pictures(folder, folder, entries, len(names), region)
 
 
-def _valid(make: Callable[[Any], Content], entries: Any, most: int) -> list[Content]:
+def _with_pictures(
+    folder: Path, home: Path, entries: Any, most: int, make: Callable[[Any], Content]
+) -> list[Content]:
     """Make what the page shows of entries, leaving out what is broken or has no picture."""
     result: list[Content] = []
     for entry in entries if isinstance(entries, list) else ():
         with suppress(*_BROKEN):
-            made = make(entry)
-            if made["src"] and len(result) < most:
-                result.append(made)
+            shown, file = make(entry), home / entry["picture"]
+            if len(str(file)) > _LETTERS or file.suffix.lower() not in _PICTURES:
+                continue
+            if (address := _address(folder, file)) and len(result) < most:
+                result.append({"src": address} | shown)
     return result
+
+
+def _clip(entry: Content) -> Content:
+    return {"title": _text(entry["title"]), "words": _text(entry["words"])}
+
+
+def _frame(entry: Content) -> Content:
+    visit = entry["visit"]
+    region, policy = index(entry["region"]), _text(visit["policy"])
+    return {"region": region, "policy": policy, "words": _visit(visit)}
+
+
+def _visit(visit: Content) -> str:
+    episode, step = index(visit["episode"]), index(visit["step"])
+    return f"{_text(visit['policy'])}, episode {episode}, step {step}"
+
+
+def _text(value: Any) -> str:
+    return printable(value[:_LETTERS]) if isinstance(value, str) else ""
 
 
 def _explanations(folder: Path) -> Iterator[tuple[Path, Content]]:
@@ -577,33 +564,8 @@ def _read(folder: Path, file: Path) -> Content | None:
     return None
 
 
-def _same_distance(findings: Findings, i: int, j: int, distance: float) -> bool:
-    """Tell whether a distance is that of two policies in this comparison."""
-    matrix, space = findings.measured.matrix, findings.space
-    if matrix is not None:
-        now = float(matrix[i, j])
-    elif space is not None:
-        described = space.descriptions
-        now = float(space.method.distances(described.select([i]), described.select([j]))[0, 0])
-    else:
-        return False
-    return math.isclose(distance, now, rel_tol=_SAME, abs_tol=1e-9)
-
-
-def _visit(visit: Content) -> str:
-    return (
-        f"{_text(visit['policy'])}, episode {index(visit['episode'])}, step {index(visit['step'])}"
-    )
-
-
-def _picture(folder: Path, file: Path) -> str | None:
-    """Return the address of a picture within the folder; None if it is none."""
-    if len(str(file)) > _LETTERS or file.suffix.lower() not in _PICTURES:
-        return None
-    return _address(folder, file)
-
-
 def _address(folder: Path, file: Path) -> str | None:
+    """Return the address of a file from the page on; None if it is not within the folder."""
     with suppress(OSError, ValueError, RuntimeError):  # loops of links, zeros in names
         if file.is_file() and (within := _within(folder, file)):
             return quote(os.fsencode(within.as_posix()))
@@ -614,7 +576,3 @@ def _within(folder: Path, file: Path) -> Path | None:
     """Return the path of a file from the folder on, links followed; None if it is elsewhere."""
     root, real = folder.resolve(), file.resolve()
     return real.relative_to(root) if real.is_relative_to(root) else None
-
-
-def _text(value: Any) -> str:
-    return printable(value[:_LETTERS]) if isinstance(value, str) else ""

@@ -1,0 +1,668 @@
+"""Explanations as pages and on the terminal: pairs, regions, runs, groups of runs, episodes."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import Console
+
+from pivec.characterizations import OFTEN, WHERE, WIDE, Decomposition
+from pivec.explanations import (
+    Change,
+    Feature,
+    GroupExplanation,
+    Overview,
+    PairExplanation,
+    Phase,
+    Regions,
+    RunExplanation,
+    Shift,
+    Unusual,
+    leading_contrasts,
+    percent_range,
+)
+from pivec.report.pages import Embedder, picture, render, resource
+from pivec.statistics import Parts
+from pivec.terminal import Column, print_table, say, shortened
+from pivec.text import capitalized, interval, percent, rounded, shorten_names, thousands
+
+MAX_CARDS = 300  # regions on a page
+MAX_OUTSIDE = 50  # policies with states outside on a page, and on the terminal
+MAX_OUTSIDE_PRINTED = 10
+MAX_CONTRASTS = 4, 8  # of groups of runs: of features, and of regions
+KIND_WORDS = {
+    OFTEN: "how often they are there",
+    WHERE: "where they are within it",
+    WIDE: "how widely they spread within it",
+}
+OUTSIDE = (
+    "farther from all regions of the space than 99 % of the states of each policy that it was "
+    "fitted on; deviations are those of the nearest region"
+)
+_SHIFTS, _FEATURES, _FEATURES_PRINTED = 3, 8, 12  # shown of a region, and of all
+_DARKEST = 0.5  # share of visits in a tenth of an episode that is drawn full
+_WIDE = 96  # columns of a terminal that shows all columns of a table
+_EXPLAINED = 3  # unusual episodes whose reasons are printed
+
+
+def _page(template: str, title: str, result: Any, **parts: Any) -> str:
+    """Render a page; ``parts`` replace what most pages share."""
+    shared = {
+        "environment": result.environment,
+        "lead": f"{result.headline()}.",
+        "figures": {},
+        "result": result,
+        "notes": result.notes,
+        "command": "",
+        "embed": Embedder(),
+    }
+    style = resource("page.css") + resource("explained.css")
+    return render(template, style, title=title, **shared | parts)
+
+
+def _say_notes(notes: Sequence[str]) -> None:
+    for note in dict.fromkeys(notes):
+        say(f"Note: {note}")
+
+
+def _is_wide() -> bool:
+    return Console().width >= _WIDE
+
+
+# Two policies
+
+
+def pair_html(pair: PairExplanation, command: str = "") -> str:
+    """Render the page of two policies."""
+    e = pair.decomposition
+    ends = "" if math.isnan(e.low) else f", {interval(max(e.low, 0.0), e.high)}"
+    shown = e.distance if pair.different is None else max(e.estimate, 0.0)
+    figures = {f"distance{ends}": rounded(shown, 3)}
+    if (n := len(e.order)) > 1:
+        sure = int((~e.regions.noise).sum())
+        figures["regions differ beyond chance"] = f"{thousands(sure)} of {thousands(n)}"
+        if OFTEN in e.kinds and pair.different:
+            share = float(e.kinds[OFTEN].measured.sum()) / e.distance
+            figures["of it due to how often they are there"] = percent(share)
+    figures["episodes played"] = " and ".join(map(thousands, pair.episodes))
+    if all(map(math.isfinite, pair.mean_returns)):
+        figures["mean returns"] = " and ".join(rounded(x, 3) for x in pair.mean_returns)
+    return _page(
+        "pair.html",
+        "What differs: {} and {}".format(*pair.labels),
+        pair,
+        figures=figures,
+        pair=_pair_context(pair),
+        command=command,
+    )
+
+
+def overview_html(overview: Overview, command: str = "") -> str:
+    """Render the page of the notable pairs of a comparison, and of behaviours to watch."""
+    pairs = [
+        (title, _pair_context(pair, f"pair{number}-"))
+        for number, (title, pair) in enumerate(overview.differences, 1)
+    ]
+    lead = "What makes notable pairs of policies differ, and how behaviours look."
+    return _page("overview.html", "What differs", overview, lead=lead, pairs=pairs, command=command)
+
+
+def _pair_context(pair: PairExplanation, prefix: str = "") -> dict[str, Any]:
+    """Return what the sections of a pair show; the prefix keeps ids of several pairs apart."""
+    e, shown = pair.decomposition, list(pair.leading)
+    kinds = [kind for kind in KIND_WORDS if kind in e.kinds]
+    edge = _longest(e.regions.measured[shown], e.regions.high[shown])
+    longest_time = _longest(e.share[:, shown], e.share_high[:, shown])
+    return {
+        "explained": pair,
+        "prefix": prefix,
+        "alone": len(e.order) == 1,
+        "headline": pair.headline().removeprefix("{} and {}".format(*pair.labels)),
+        "kinds": [KIND_WORDS[kind] for kind in kinds],
+        "n_rest": len(e.order) - len(shown),
+        "rest": max(1.0 - sum(map(pair.share, shown)), 0.0),
+        "regions": [_region_context(pair, region, kinds, edge, longest_time) for region in shown],
+        "features": list(_feature_rows(pair)),
+    }
+
+
+def _region_context(
+    pair: PairExplanation, region: int, kinds: Sequence[str], edge: float, longest_time: float
+) -> dict[str, Any]:
+    e = pair.decomposition
+    sizes = np.array([e.kinds[kind].measured[region] for kind in kinds])
+    starts = np.cumsum(np.maximum(sizes, 0.0)) - sizes
+    gist = f"region {region}: {percent(pair.share(region))} of the distance"
+    if (total := sizes.sum()) > 0 and len(sizes) > 1:
+        largest = int(np.argmax(sizes))
+        gist += f", {percent(sizes[largest] / total)} of that by {KIND_WORDS[kinds[largest]]}"
+    low, high = float(e.regions.low[region]), float(e.regions.high[region])
+    frames = [pair.frames.get((label, region)) for label in pair.labels]
+    times = []
+    for side in (0, 1) if math.isfinite(float(e.share[:, region].sum())) else ():
+        width = _position(e.share[side, region], longest_time)
+        whisker = _whisker(e.share_low[side, region], e.share_high[side, region], longest_time)
+        times.append((width, whisker, *_time(e, side, region)))
+    return {
+        "number": region,
+        "name": e.words[region],
+        "noise": bool(e.regions.noise[region]),
+        "share": pair.share(region),
+        "estimate": max(float(e.regions.estimate[region]), 0.0),
+        "interval": interval(max(low, 0.0), high),
+        "bars": [
+            (f"k{number}", _position(start, edge), _position(size, edge))
+            for number, (start, size) in enumerate(zip(starts, sizes, strict=True))
+            if size > 0
+        ],
+        "whisker": _whisker(low, high, edge),
+        "gist": gist,
+        "frames": frames if any(frames) else [],
+        "times": times,
+        "shifts": [
+            _shift_context(pair, region, shift)
+            for shift in pair.significant_shifts(region)[:_SHIFTS]
+        ],
+        "seldom": bool(np.isnan(e.means[:, region]).any()),
+    }
+
+
+def _shift_context(pair: PairExplanation, region: int, shift: Shift) -> dict[str, Any]:
+    e, feature = pair.decomposition, pair.features[shift.feature]
+    means = e.means[:, region, shift.feature].tolist()
+    ends = [x for x in (*means, *e.ranges[region, shift.feature].tolist()) if math.isfinite(x)]
+    return {
+        "feature": feature.name,
+        "means": " and ".join(rounded(mean, 3) for mean in means),
+        "dots": [_position(mean, max(ends), min(ends)) for mean in means],
+        "amounts": _amounts(feature, shift),
+    }
+
+
+def _feature_rows(pair: PairExplanation) -> Iterator[dict[str, Any]]:
+    """Return how features differ on average, and what of the distance is theirs in regions."""
+    e, parts = pair.decomposition, pair.decomposition.features
+    shifts = {shift.feature: shift for shift in pair.average_shifts()}
+    order = np.argsort(-parts.measured, kind="stable").tolist()
+    shown = [f for f in dict.fromkeys([*shifts, *order]) if f in shifts or not parts.noise[f]]
+    for f in shown[:_FEATURES]:
+        feature = pair.features[f]
+        write = percent if feature.is_flag else partial(rounded, digits=3)
+        chance = parts.noise[f] or not e.distance
+        yield {
+            "title": feature.title,
+            "means": [write(float(mean)) for mean in e.averages[:, f]],
+            "shift": _amounts(feature, shifts[f]) if f in shifts else None,
+            "share": "" if chance else percent(parts.measured[f] / e.distance),
+        }
+
+
+def _amounts(feature: Feature, shift: Shift, digits: int = 3) -> tuple[str, str]:
+    """Format a shift with its unit, and its interval; of a flag as a share of time."""
+    scale, unit = (100.0, " %") if feature.is_flag else (1.0, f" {feature.unit}".rstrip())
+    value, low, high = (_signed(scale * x, digits) for x in (shift.value, shift.low, shift.high))
+    return f"{value}{unit}", f"{low} to {high}"
+
+
+def _signed(value: float, digits: int = 3) -> str:
+    sign = "+" if value > 0 else "−" if value < 0 else ""
+    return sign + rounded(abs(value), digits)
+
+
+def _time(e: Decomposition, side: int, region: int) -> tuple[str, str]:
+    """Format the share of time of one policy in a region, and its interval if it is known."""
+    share, low, high = (float(x[side, region]) for x in (e.share, e.share_low, e.share_high))
+    return percent(share), percent_range([low, high]) if math.isfinite(low) else ""
+
+
+def _longest(*values: NDArray[np.float64]) -> float:
+    """Return what bars are drawn in proportion to."""
+    known = np.concatenate([np.ravel(part) for part in values])
+    return float(known[np.isfinite(known)].max(initial=0.0)) or 1.0
+
+
+def _position(value: float, edge: float, start: float = 0.0) -> str:
+    """Return a position on a track in percent."""
+    share = (value - start) / (edge - start) if edge > start else 0.5
+    return f"{100 * min(max(share, 0.0), 1.0):.2f}%" if math.isfinite(share) else "0%"
+
+
+def _whisker(low: float, high: float, edge: float) -> tuple[str, str] | None:
+    if not (math.isfinite(low) and math.isfinite(high)):
+        return None
+    left = max(low, 0.0)
+    return _position(left, edge), _position(max(high, 0.0) - left, edge)
+
+
+def print_pair(pair: PairExplanation) -> None:
+    """Print the headline, a table of the leading regions, and what the rest adds up to."""
+    e, wide, alone = pair.decomposition, _is_wide(), len(pair.decomposition.order) == 1
+    say(pair.headline())
+    for name, label, episodes, mean in zip(
+        "AB", pair.labels, pair.episodes, pair.mean_returns, strict=True
+    ):
+        gained = f", mean return {rounded(mean, 3)}" if math.isfinite(mean) else ""
+        say(f"  {name}: {label}, {_counted(episodes, 'episode')}{gained}")
+    columns = _feature_columns(pair) if alone else _region_columns(pair)
+    shown = pair.leading
+    if alone:
+        shown = np.argsort(-e.features.measured, kind="stable")[:_FEATURES_PRINTED].tolist()
+    print_table([column for column in columns if wide or column.title != "part"], shown)
+    if rest := len(e.order) - len(pair.leading):
+        share = sum(map(pair.share, pair.leading))
+        others = "the other region" if rest == 1 else f"the other {rest} regions"
+        say(
+            f"together {percent(min(share, 1.0))}; {others} {percent(max(1 - share, 0.0))} of the "
+            f"distance as measured, {rounded(e.distance, 3)}"
+        )
+    if pair.different and wide:
+        say(
+            f"parts and intervals ({100 * e.level:g} %) are without what sampling adds, "
+            f"{rounded(e.distance - e.estimate, 2)} in total"
+        )
+    if (e.features.noise if alone else e.regions.noise[list(shown)]).any():
+        say("* may be chance" if pair.different is not None else "* how sure is not known")
+    if shifts := pair.average_shifts()[:_SHIFTS]:
+        say(f"on average, from A to B: {', '.join(_shift(pair, shift) for shift in shifts)}")
+
+
+def _region_columns(pair: PairExplanation) -> list[Column]:
+    e = pair.decomposition
+
+    def where(region: int) -> list[str]:
+        shifts = pair.significant_shifts(region)[:1]
+        return [e.words[region], *(f"→ {_shift(pair, shift)}" for shift in shifts)]
+
+    return [
+        Column("region", lambda region: f"{region}{' *' if e.regions.noise[region] else ''}"),
+        Column("share", lambda region: percent(pair.share(region))),
+        Column("part", lambda region: _part(e.regions, region)),
+        Column("time of A", lambda region: _time(e, 0, region)),
+        Column("time of B", lambda region: _time(e, 1, region)),
+        Column("where, and what shifts there from A to B", where, right=False),
+    ]
+
+
+def _feature_columns(pair: PairExplanation) -> list[Column]:
+    """Describe a table of features, for a method with a single region."""
+    e, parts = pair.decomposition, pair.decomposition.features
+
+    def what(number: int) -> str:
+        kinds = {
+            float(part): kind
+            for (kind, feature), part in zip(e.columns, e.finest.measured[0], strict=True)
+            if feature == number
+        }
+        noise = " *" if parts.noise[number] else ""
+        return f"{pair.features[number].title}: {kinds[max(kinds)]}{noise}"
+
+    return [
+        Column("share", lambda f: percent(parts.measured[f] / e.distance if e.distance else 0.0)),
+        Column("part", lambda f: _part(parts, f)),
+        Column("mean of A", lambda f: rounded(float(e.means[0, 0, f]), 3)),
+        Column("mean of B", lambda f: rounded(float(e.means[1, 0, f]), 3)),
+        Column("feature, and what of it differs most", what, right=False),
+    ]
+
+
+def _part(parts: Parts, number: int) -> tuple[str, str]:
+    part, low, high = (
+        float(np.maximum(values[number], 0.0)) for values in (parts.estimate, parts.low, parts.high)
+    )
+    ends = f"{rounded(low, 2)} to {rounded(high, 2)}" if math.isfinite(low) else ""
+    return rounded(part, 2), ends
+
+
+def _shift(pair: PairExplanation, shift: Shift) -> str:
+    feature = pair.features[shift.feature]
+    value, ends = _amounts(feature, shift, digits=2)
+    return f"{feature.name} {value} ({ends})"
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}{'s' * (number != 1)}"
+
+
+def print_overview(overview: Overview) -> None:
+    """Print the notable pairs."""
+    for title, pair in overview.differences:
+        say(f"{title}:")
+        print_pair(pair)
+
+
+def print_written(folder: Path, result: Any) -> None:
+    """Print what could not be made of an explanation, and where the rest is."""
+    overview = result if isinstance(result, Overview) else Overview((("", result),))
+    words = ""
+    if isinstance(result, Overview | PairExplanation):
+        pairs, shown = [pair for _, pair in overview.differences], overview.behaviours
+        _say_notes(
+            [n for pair in pairs for n in pair.notes] + [c.reason for c in shown if c.reason]
+        )
+        say(f"Numbers: {folder / 'explain.json'}")
+        made = {
+            "picture": [frame.path for pair in pairs for frame in pair.frames.values()],
+            "clip": [clip.path for clip in (*shown, *(c for pair in pairs for c in pair.clips))],
+        }
+        counts = {what: len(paths) - paths.count(None) for what, paths in made.items()}
+        words = " and ".join(_counted(count, what) for what, count in counts.items() if count)
+    say(f"Page: {folder / 'explain.html'}{f', with {words}' if words else ''}")
+
+
+# Regions
+
+
+def regions_html(result: Regions) -> str:
+    """Render the page of regions: one card each, in the order in which episodes get there."""
+    most = max(region.share for region in result)
+    large = {region.number for region in result.by_share()[:MAX_CARDS]}
+    cards = [
+        {
+            "region": region,
+            "width": f"{100 * region.share / most if most else 0.0:.1f}%",
+            "shades": [f"{min(1, part / _DARKEST):.2f}" for part in region.when]
+            * (not math.isnan(region.moment)),
+            "visits": (region.frame.visit,) if region.frame else region.visits[:1],
+        }
+        for region in result.by_moment()
+        if region.number in large
+    ]
+    return _page(
+        "regions.html",
+        f"Regions of {result.environment}" if result.environment else "Regions",
+        result,
+        lead=result.headline(),
+        figures={
+            "regions": thousands(len(result)),
+            "policies": thousands(len(result.labels)),
+            "features of a state": thousands(len(result.features)),
+        },
+        regions_style=resource("regions.css"),
+        regions=cards,
+        n_regions=len(result),
+        drawn=any(region.frame for region in result),
+    )
+
+
+def print_regions(result: Regions, top: int) -> None:
+    """Print the regions with the largest shares of time."""
+    shown = result.by_share()[:top]
+    labels = shorten_names([region.highest[0] for region in shown], 36)
+    columns = [
+        Column("region", lambda row: str(row[0].number)),
+        Column("time", lambda row: percent(row[0].share)),
+        Column("where", lambda row: row[0].name, right=False),
+        Column("when", lambda row: row[0].when_words, right=False),
+        Column("most time", lambda row: row[1], right=False),
+        Column("", lambda row: percent(row[0].highest[1])),
+    ]
+    print_table(columns, zip(shown, labels, strict=True))
+    if (more := len(result) - top) > 0:
+        say(f"{_counted(more, 'more region')}: --top {len(result)}, or the page")
+
+
+# Unusual episodes
+
+
+def _beside(value: float | None, usual: float) -> str:
+    """Format a number with the usual one behind it."""
+    if value is None or math.isnan(usual):
+        return "–"
+    return f"{rounded(value, 3)} ({rounded(usual, 3)})"
+
+
+def _episode_columns(result: Unusual) -> list[Column]:
+    def usual(row: Any) -> Any:
+        return result.of(row.policy)
+
+    return [
+        Column("policy", lambda row: row.policy, right=False),
+        Column("episode", lambda row: thousands(row.episode), lambda row: row.episode),
+        Column(
+            "times as far",
+            lambda row: "∞" if math.isinf(row.times) else f"{row.times:.2g}",
+            lambda row: row.times,
+        ),
+        Column(
+            "return (usual)",
+            lambda row: _beside(row.total, usual(row).usual_return),
+            lambda row: row.total,
+        ),
+        Column(
+            "states (usual)",
+            lambda row: _beside(row.length, usual(row).usual_length),
+            lambda row: row.length,
+        ),
+    ]
+
+
+_OUTSIDE_COLUMNS = (
+    Column("policy", lambda row: row.policy, right=False),
+    Column("outside", lambda row: percent(row.share), lambda row: row.share),
+    Column("states", lambda row: thousands(row.outside), lambda row: row.outside),
+    Column("in episodes", lambda row: thousands(row.episodes), lambda row: row.episodes),
+    Column("by", lambda row: row.words, right=False),
+)
+
+
+def unusual_html(result: Unusual, command: str = "") -> str:
+    """Render the page of unusual episodes, and of states where no policy has been."""
+    reasons = Column("what differs", lambda row: row.reasons or "–", right=False)
+    outside = () if result.outside is None else result.outside.policies
+    return _page(
+        "unusual.html",
+        "Unusual episodes",
+        result,
+        figures={
+            "policies": thousands(len(result.policies)),
+            "episodes": thousands(sum(len(row.times) for row in result.policies)),
+        },
+        png=picture(result.figure()),
+        episode_columns=[*_episode_columns(result), reasons],
+        outside_columns=_OUTSIDE_COLUMNS,
+        outside=[row for row in outside if row.outside][:MAX_OUTSIDE],
+        outside_words=OUTSIDE,
+        command=command,
+    )
+
+
+def print_unusual(result: Unusual) -> None:
+    """Print the most unusual episodes, what is unusual about the first, and states outside."""
+    say(result.headline())
+    typical = Column("most typical", lambda row: str(result.of(row.policy).typical))
+    print_table([*_episode_columns(result), typical], result.episodes)
+    say("times as far: from the policy's other episodes, where 1 is its typical (median) episode")
+    for row in result.episodes[:_EXPLAINED]:
+        if row.reasons:
+            say(f"Episode {row.episode} of {row.policy}:")
+        for reason in row.reasons:
+            say(f"  {reason}")
+    if (coverage := result.outside) is not None:
+        say(coverage.headline())
+        rows = [row for row in coverage.policies if row.outside][:MAX_OUTSIDE_PRINTED]
+        if rows and (coverage.placed or rows[0].is_notable):
+            print_table(_OUTSIDE_COLUMNS, rows)
+            say(f"outside: {OUTSIDE}")
+    _say_notes(result.notes)
+
+
+# Training runs
+
+
+def run_html(result: RunExplanation, command: str = "") -> str:
+    """Render the page of a run."""
+    phases = result.phases
+    figures = {
+        "checkpoints": thousands(len(result.steps)),
+        "distance travelled": rounded(sum(max(phase.distance, 0.0) for phase in phases), 3),
+        "phases in which something changed": thousands(sum(phase.changed for phase in phases)),
+    }
+    returns = [float(x) for x in result.mean_returns[[0, -1]]]
+    if all(map(math.isfinite, returns)):
+        figures["mean return, first and last"] = " and ".join(
+            rounded(x, 3).replace("-", "−") for x in returns
+        )
+    return _page(
+        "run.html",
+        f"What changed along {result.run}",
+        result,
+        figures=figures,
+        png=picture(result.figure()),
+        what=lambda change: (
+            _what(change) if change.kind == "moved" else change.sentence().partition(" (")[0]
+        ),
+        values=_values,
+        by=_by,
+        pair_command=_pair_command(result),
+        confidence=percent(result.level),
+        command=command,
+    )
+
+
+def _pair_command(result: RunExplanation) -> str:
+    """Return the command that explains the largest step of a run."""
+    if result.largest is None:
+        return ""
+    return "pivec explain DIR " + " ".join(map(shlex.quote, result.largest))
+
+
+def _what(change: Change) -> str:
+    if change.kind == "moved":
+        return f"{change.feature} moved, where {change.where}"
+    return f"{change.kind}: {change.where}"
+
+
+def _values(change: Change) -> str:
+    if change.kind != "moved":
+        return change.times
+    unit = f" {change.unit}" if change.unit else ""
+    return f"{rounded(change.before, 2)} → {rounded(change.after, 2)}{unit}".replace("-", "−")
+
+
+def _by(change: Change) -> str:
+    """Format the interval of a change."""
+    if change.kind == "moved" and not math.isnan(change.low):
+        return f"{change.low:+.2g} to {change.high:+.2g}".replace("-", "−")
+    return percent_points(change.low, change.high)
+
+
+def percent_points(low: float, high: float) -> str:
+    """Format the interval of a difference of shares.
+
+    Examples
+    --------
+    >>> percent_points(-0.123, 0.0451), percent_points(math.nan, math.nan)
+    ('−12 to +4.5 %', '–')
+    """
+    if math.isnan(low):
+        return "–"
+    ends = [f"{'−' if end < 0 else '+'}{percent(abs(end))}" for end in (low, high)]
+    return f"{ends[0].removesuffix(' %')} to {ends[1]}"
+
+
+def print_run(result: RunExplanation) -> None:
+    """Print a table of what changed from checkpoint to checkpoint."""
+    say(result.headline())
+    wide = _is_wide()
+
+    def when(row: tuple[Phase, int]) -> Sequence[str]:
+        phase, number = row
+        ends = "" if math.isnan(phase.low) else f" ({interval(phase.low, phase.high, 2)})"
+        return "" if number else (phase.when, f"{rounded(max(phase.distance, 0.0), 2)}{ends}")
+
+    def what(row: tuple[Phase, int]) -> str:
+        phase, number = row
+        if phase.quiet:
+            return phase.quiet
+        region = phase.changes[number].region
+        return _what(phase.changes[number]) + ("" if region is None else f" (region {region})")
+
+    def of_change(write: Any) -> Any:
+        return lambda row: "" if row[0].quiet else write(row[0].changes[row[1]])
+
+    columns = [
+        Column("training step, distance", when, right=False),
+        Column("what changed", what, right=False),
+        Column("of the time", of_change(_values)),
+        Column("by", of_change(_by)),
+    ]
+    rows = [(phase, i) for phase in result.phases for i in range(max(len(phase.changes), 1))]
+    print_table(columns if wide else columns[:-1], rows)
+    if wide and any(phase.changes for phase in result.phases):
+        say(f"by: {percent(result.level)} interval of the change")
+    if result.largest:
+        say(f"The largest step in detail: {_pair_command(result)}")
+    _say_notes(result.notes)
+
+
+# Groups of runs
+
+
+def _contrast_columns(result: GroupExplanation) -> list[Column]:
+    """Describe the contrasts: mean shares of time of both groups, their ranges, the difference."""
+
+    def time(side: int) -> Column:
+        def text(contrast: Any) -> list[str]:
+            times = contrast.times[side]
+            return [percent(contrast.means[side]), *[percent_range(times)] * (len(times) > 1)]
+
+        return Column(f"Time of {result.groups[side]}", text)
+
+    return [
+        Column("Region", lambda row: "" if row.region is None else str(row.region)),
+        Column("Where", lambda row: row.where, right=False),
+        time(0),
+        time(1),
+        Column(" − ".join(result.groups), lambda row: percent_points(row.low, row.high)),
+        Column("q", lambda row: rounded(row.q_value, 2)),
+    ]
+
+
+def _last_checkpoints(result: GroupExplanation) -> str:
+    n = result.last
+    return f"of each run the last {'checkpoint' if n == 1 else f'{n} checkpoints'}" if n else ""
+
+
+def group_explanation_html(result: GroupExplanation, command: str = "") -> str:
+    """Render the page of what sets two groups of runs apart."""
+    runs = dict(zip(result.groups, result.runs, strict=True))
+    return _page(
+        "groups_page.html",
+        "What sets the runs of {} and of {} apart".format(*result.groups),
+        result,
+        lead=f"{capitalized(result.headline())}.",
+        figures={f"runs of {name}": thousands(len(own)) for name, own in runs.items()},
+        png=picture(result.figure()),
+        runs="; ".join(f"{name}: {shortened(', '.join(own), 200)}" for name, own in runs.items()),
+        last=_last_checkpoints(result),
+        columns=_contrast_columns(result),
+        contrasts=leading_contrasts(result, *MAX_CONTRASTS),
+        confidence=percent(result.level),
+        notes=[*result.caveats(), *result.notes],
+        command=command,
+    )
+
+
+def print_group_explanation(result: GroupExplanation) -> None:
+    """Print what sets two groups of runs apart, and how sure that is."""
+    say(capitalized(result.headline()))
+    last = f"; {_last_checkpoints(result)}" if result.last else ""
+    say(f"Groups of runs, {result.grouping}{last}:")
+    for name, runs in zip(result.groups, result.runs, strict=True):
+        say(f"  {name}: {shortened(', '.join(runs), 200)}")
+    if result.left_out:
+        say(f"  in neither: {shortened(', '.join(result.left_out), 200)}")
+    columns = _contrast_columns(result)
+    if not _is_wide():
+        del columns[4]
+    print_table(columns, leading_contrasts(result, *MAX_CONTRASTS))
+    for caveat in result.caveats():
+        say(capitalized(caveat))
+    _say_notes(result.notes)
