@@ -74,8 +74,3 @@ def test_a_link_stays_a_link(tmp_path):
 def test_missing_folder_is_an_error(tmp_path):
     with pytest.raises(FileNotFoundError), atomic_write(tmp_path / "none" / "a"):
         pass
-
-
-def test_other_modes_are_refused(tmp_path):
-    with pytest.raises(ValueError, match="mode"), atomic_write(tmp_path / "a", "a"):
-        pass

@@ -61,13 +61,7 @@ def group_colours(n: int) -> list[str]:
 
 
 def colour_scale(name: str, n: int = 16) -> list[str]:
-    """Take even steps through one of matplotlib's colour maps.
-
-    Examples
-    --------
-    >>> colour_scale("viridis", 2)
-    ['#440154', '#fde725']
-    """
+    """Take even steps through one of matplotlib's colour maps."""
     from matplotlib import colormaps
     from matplotlib.colors import to_hex
 

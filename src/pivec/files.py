@@ -32,15 +32,6 @@ def atomic_write(
     The handle is on a temporary file in the same folder, which must exist. At the end of the block
     it is flushed to disk and replaces ``path``, or what a link there points to; if the block
     raises, it is removed.
-
-    Examples
-    --------
-    >>> import tempfile, pathlib
-    >>> folder = pathlib.Path(tempfile.mkdtemp())
-    >>> with atomic_write(folder / "note.txt", "w") as file:
-    ...     _ = file.write("whole")
-    >>> (folder / "note.txt").read_text()
-    'whole'
     """
     target = Path(os.path.realpath(path))
     name = target.with_name(f".{target.name[:100]}.{secrets.token_hex(8)}.tmp")
@@ -169,13 +160,6 @@ class Budget:
 
     That is 64 MB and 100 times the ``size`` of the file, but at most ``most``, unless the file
     itself is that large. ``name`` is for error messages.
-
-    Examples
-    --------
-    >>> budget = Budget(1000, "a.zip")
-    >>> budget.spend(1 << 26)
-    >>> budget.left
-    100000
     """
 
     def __init__(self, size: int, name: str, most: int = MOST) -> None:
@@ -248,14 +232,7 @@ class BoundedZip:
 
 
 def open_regular(path: str | os.PathLike[str]) -> io.BufferedReader:
-    """Open a file for reading; pipes and devices, which may never end, raise an OSError.
-
-    Examples
-    --------
-    >>> open_regular("/dev/zero")
-    Traceback (most recent call last):
-    OSError: [Errno 22] is no regular file: '/dev/zero'
-    """
+    """Open a file for reading; pipes and devices, which may never end, raise an OSError."""
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     handle = os.open(path, flags)
     kind = os.fstat(handle).st_mode
@@ -283,15 +260,7 @@ def digest_of(path: str | os.PathLike[str]) -> str:
 
 @contextlib.contextmanager
 def naming(name: str | Path, what: str, kind: type[PivecError] = BadPolicyFile) -> Iterator[None]:
-    """Convert whatever a parser raises inside to an error that names the file.
-
-    Examples
-    --------
-    >>> with naming("a.json", "a description"):
-    ...     int("x")
-    Traceback (most recent call last):
-    pivec.errors.BadPolicyFile: a.json cannot be read as a description (ValueError: invalid ...
-    """
+    """Convert whatever a parser raises inside to an error that names the file."""
     try:
         yield
     except PivecError:

@@ -9,8 +9,9 @@ import sys
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from contextlib import ExitStack
+from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 from unicodedata import category
 
@@ -65,6 +66,17 @@ class Column(NamedTuple):
     text: Callable[[Any], str | Sequence[str]]  # what a row shows, in one or several lines
     value: Callable[[Any], float | None] | None = None  # the number that a page sorts by
     right: bool = True  # aligned
+
+    @classmethod
+    def number(cls, title: str, name: str, write: Callable[[Any], str] = str) -> Column:
+        """Make a column of a numeric field of the rows."""
+        field = attrgetter(name)
+        return cls(title, lambda row: write(field(row)), field)
+
+
+def text_columns(*titles: str, left: Container[int] = (0,)) -> list[Column]:
+    """Describe columns of rows that are sequences of text; those in ``left`` are aligned left."""
+    return [Column(title, itemgetter(k), None, k not in left) for k, title in enumerate(titles)]
 
 
 def print_table(columns: Sequence[Column], rows: Iterable[Any]) -> None:
@@ -214,14 +226,6 @@ class WarningCollector:
     listener : callable, optional
         Called with each new text; repetitions are only counted. Without it warnings are shown as
         usual, and counted if the filters let them pass.
-
-    Examples
-    --------
-    >>> with WarningCollector(lambda notice: None) as notices:
-    ...     for _ in range(3):
-    ...         warnings.warn("the same again", PivecWarning)
-    >>> notices.rows
-    [CollectedWarning(text='the same again', kind='PivecWarning', times=3)]
     """
 
     def __init__(self, listener: Callable[[CollectedWarning], None] | None = None) -> None:

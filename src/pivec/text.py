@@ -31,7 +31,8 @@ def shorten_names(names: Sequence[str], width: int) -> list[str]:
 
     Examples
     --------
-    >>> shorten_names(["walker/seed_1/rl_model_40000_steps", "walker/seed_2/rl_model_9000_steps"], 22)
+    >>> names = ["walker/seed_1/rl_model_40000_steps", "walker/seed_2/rl_model_9000_steps"]
+    >>> shorten_names(names, 22)
     ['w…_1/rl…el_40000_steps', 'w…_2/rl…del_9000_steps']
     """
     different = list(dict.fromkeys(names))
@@ -134,7 +135,8 @@ def percent(share: float) -> str:
     """
     if math.isnan(share):
         return "–"
-    return f"{100 * share:.{1 if 0.0005 <= share < 0.0995 else 0}f} %"
+    digits = 1 if 0.0005 <= share < 0.0995 else 0
+    return f"{round(100 * share, digits) + 0.0:.{digits}f} %"  # not -0
 
 
 def short_number(value: float, digits: int = 4) -> str:

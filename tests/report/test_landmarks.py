@@ -37,7 +37,7 @@ def test_directions_that_do_not_exist_are_zero():
 
 
 def test_wrong_shapes_are_named():
-    with pytest.raises(BadData, match="landmarks"):
+    with pytest.raises(BadData, match="shape"):
         LandmarkMap(np.zeros((2, 3)))
-    with pytest.raises(BadData, match="3 landmarks"):
+    with pytest.raises(BadData, match=r"m, 3"):
         LandmarkMap(np.zeros((3, 3))).place(np.zeros((2, 2)))

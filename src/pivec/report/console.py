@@ -18,7 +18,7 @@ from pivec.policies import PolicyInfo
 from pivec.report.findings import UNSURE, Findings, PairRow
 from pivec.states import Store
 from pivec.statistics import LEVEL, POWER, EquivalenceTest, Plan
-from pivec.terminal import Column, print_table, printable, say
+from pivec.terminal import print_table, printable, say, text_columns
 from pivec.text import interval, percent, shorten_names
 
 _PLAN_ROWS = 20  # policies in the table of a plan
@@ -37,6 +37,7 @@ def print_summary(findings: Findings) -> None:
         zip(names, shorten_names(names, max(20, (Console().width - 48) // 2)), strict=True)
     )
     sure = any(math.isfinite(row.low) for _, row in rows)
+    shared = any(math.isfinite(row.overlap) for _, row in rows)
 
     def distance(row: PairRow) -> str:
         shown = f"{row.distance:.{3 if sure else 4}g}"
@@ -44,20 +45,13 @@ def print_summary(findings: Findings) -> None:
             shown += f" ({interval(row.low, row.high)}){' *' * row.alike}"
         return shown
 
-    columns = [
-        Column("", lambda row: row[0], right=False),
-        Column("policy", lambda row: brief[row[1].policy], right=False),
-        Column("policy", lambda row: brief[row[1].other], right=False),
-        Column(
-            f"distance ({percent(LEVEL)} interval)" if sure else "distance",
-            lambda row: distance(row[1]),
-            right=False,
-        ),
-    ]
-    shared = any(math.isfinite(row.overlap) for _, row in rows)
-    if shared:
-        columns.append(Column("apart", lambda row: percent(1 - row[1].overlap)))
-    print_table(columns, rows)
+    heading = f"distance ({percent(LEVEL)} interval)" if sure else "distance"
+    columns = text_columns("", "policy", "policy", heading, "apart", left=range(4))
+    lines = (
+        (title, brief[row.policy], brief[row.other], distance(row), percent(1 - row.overlap))
+        for title, row in rows
+    )
+    print_table(columns if shared else columns[:-1], lines)
     if measured.n_known:
         say(f"* {UNSURE}: {len(measured.alike)} of {measured.n_known} pairs")
     if findings.behaviours:
@@ -67,19 +61,15 @@ def print_summary(findings: Findings) -> None:
     if findings.distances_note:
         say(findings.distances_note)
     if measured.travels:
-        columns = [
-            Column("run", lambda run: run.group, right=False),
-            Column("checkpoints", lambda run: str(len(run.rows))),
-            Column(
-                "distance travelled",
-                lambda run: (
-                    f"{run.total:.4g}"
-                    + ("" if run.half_widths is None else f" ± {run.half_widths[-1]:.2g}")
-                ),
-                right=False,
-            ),
-        ]
-        print_table(columns, sorted(measured.travels, key=lambda run: -run.total)[:10])
+        runs = sorted(measured.travels, key=lambda run: -run.total)[:10]
+        halves = ("" if r.half_widths is None else f" ± {r.half_widths[-1]:.2g}" for r in runs)
+        print_table(
+            text_columns("run", "checkpoints", "distance travelled", left=(0, 2)),
+            [
+                (run.group, str(len(run.rows)), f"{run.total:.4g}{half}")
+                for run, half in zip(runs, halves, strict=True)
+            ],
+        )
 
 
 def print_environment(settings: Mapping[str, Any]) -> None:
@@ -107,15 +97,18 @@ def print_store(store: Store) -> None:
     """Print the policies of a store, one row each."""
     say(f"{store.settings.get('environment', '')}, {len(store)} policies")
     labels = shorten_names(list(store.rows), max(24, Console().width - 50))
-    columns = [
-        Column("policy", lambda row: row[0], right=False),
-        Column("group", lambda row: row[1]["group"], right=False),
-        Column("step", lambda row: "" if row[1]["step"] is None else str(row[1]["step"])),
-        Column("episodes", lambda row: str(row[1]["episodes"])),
-        Column("states", lambda row: str(row[1]["states"])),
-        Column("mean return", lambda row: f"{row[1]['mean_return']:.4g}"),
-    ]
-    print_table(columns, zip(labels, store.rows.values(), strict=True))
+    names = ("group", "step", "episodes", "states")
+    print_table(
+        text_columns("policy", *names, "mean return", left=(0, 1)),
+        [
+            (
+                label,
+                *("" if row[name] is None else str(row[name]) for name in names),
+                f"{row['mean_return']:.4g}",
+            )
+            for label, row in zip(labels, store.rows.values(), strict=True)
+        ],
+    )
 
 
 def headline(answer: EquivalenceTest) -> str:
@@ -184,15 +177,18 @@ def print_plan(plan: Plan) -> None:
         needs[f"± {plan.precision:g} to its nearest"] = plan.to_nearest
     if plan.to_decide is not None:
         needs[f"same, margin {plan.margin:g}"] = plan.to_all(plan.to_decide)
-
-    def column(title: str) -> Column:
-        need = needs[title]
-        return Column(title, lambda i: f"{int(need[i]):,}" if math.isfinite(need[i]) else "–")
-
     order = np.argsort(-next(iter(needs.values())), kind="stable").tolist()
     say(f"Episodes of each policy, from a pilot of {plan.pilot}:")
-    labels = Column("policy", lambda i: plan.labels[i], right=False)
-    print_table([labels, *map(column, needs)], order[:_PLAN_ROWS])
+    print_table(
+        text_columns("policy", *needs),
+        [
+            (
+                plan.labels[i],
+                *(f"{int(n[i]):,}" if math.isfinite(n[i]) else "–" for n in needs.values()),
+            )
+            for i in order[:_PLAN_ROWS]
+        ],
+    )
     if len(order) > _PLAN_ROWS:
         say(f"and {len(order) - _PLAN_ROWS} policies that need fewer; --json has all pairs")
     say(f"±: half the width of the {100 * plan.level:g} % interval of a distance")

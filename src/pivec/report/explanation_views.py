@@ -20,7 +20,6 @@ from pivec.explanations import (
     GroupExplanation,
     Overview,
     PairExplanation,
-    Phase,
     Regions,
     RunExplanation,
     Shift,
@@ -30,7 +29,7 @@ from pivec.explanations import (
 )
 from pivec.report.pages import Embedder, picture, render, resource
 from pivec.statistics import Parts
-from pivec.terminal import Column, print_table, say, shortened
+from pivec.terminal import Column, print_table, say, shortened, text_columns
 from pivec.text import capitalized, interval, percent, rounded, shorten_names, thousands
 
 MAX_CARDS = 300  # regions on a page
@@ -250,11 +249,13 @@ def print_pair(pair: PairExplanation) -> None:
     ):
         gained = f", mean return {rounded(mean, 3)}" if math.isfinite(mean) else ""
         say(f"  {name}: {label}, {_counted(episodes, 'episode')}{gained}")
-    columns = _feature_columns(pair) if alone else _region_columns(pair)
-    shown = pair.leading
+    heads = ["region", "share", "part", "time of A", "time of B"]
+    heads.append("where, and what shifts there from A to B")
     if alone:
-        shown = np.argsort(-e.features.measured, kind="stable")[:_FEATURES_PRINTED].tolist()
-    print_table([column for column in columns if wide or column.title != "part"], shown)
+        heads = ["share", "part", "mean of A", "mean of B", "feature, and what of it differs most"]
+    columns = text_columns(*heads, left=(len(heads) - 1,))
+    rows = _lone_feature_rows(pair) if alone else _region_rows(pair)
+    print_table([column for column in columns if wide or column.title != "part"], rows)
     if rest := len(e.order) - len(pair.leading):
         share = sum(map(pair.share, pair.leading))
         others = "the other region" if rest == 1 else f"the other {rest} regions"
@@ -267,49 +268,41 @@ def print_pair(pair: PairExplanation) -> None:
             f"parts and intervals ({100 * e.level:g} %) are without what sampling adds, "
             f"{rounded(e.distance - e.estimate, 2)} in total"
         )
-    if (e.features.noise if alone else e.regions.noise[list(shown)]).any():
+    if (e.features.noise if alone else e.regions.noise[list(pair.leading)]).any():
         say("* may be chance" if pair.different is not None else "* how sure is not known")
     if shifts := pair.average_shifts()[:_SHIFTS]:
         say(f"on average, from A to B: {', '.join(_shift(pair, shift) for shift in shifts)}")
 
 
-def _region_columns(pair: PairExplanation) -> list[Column]:
+def _region_rows(pair: PairExplanation) -> Iterator[Sequence[str | Sequence[str]]]:
     e = pair.decomposition
-
-    def where(region: int) -> list[str]:
+    for region in pair.leading:
         shifts = pair.significant_shifts(region)[:1]
-        return [e.words[region], *(f"→ {_shift(pair, shift)}" for shift in shifts)]
-
-    return [
-        Column("region", lambda region: f"{region}{' *' if e.regions.noise[region] else ''}"),
-        Column("share", lambda region: percent(pair.share(region))),
-        Column("part", lambda region: _part(e.regions, region)),
-        Column("time of A", lambda region: _time(e, 0, region)),
-        Column("time of B", lambda region: _time(e, 1, region)),
-        Column("where, and what shifts there from A to B", where, right=False),
-    ]
+        yield (
+            f"{region}{' *' if e.regions.noise[region] else ''}",
+            percent(pair.share(region)),
+            _part(e.regions, region),
+            _time(e, 0, region),
+            _time(e, 1, region),
+            [e.words[region], *(f"→ {_shift(pair, shift)}" for shift in shifts)],
+        )
 
 
-def _feature_columns(pair: PairExplanation) -> list[Column]:
-    """Describe a table of features, for a method with a single region."""
+def _lone_feature_rows(pair: PairExplanation) -> Iterator[Sequence[str | Sequence[str]]]:
+    """Return rows of a table of features, for a method with a single region."""
     e, parts = pair.decomposition, pair.decomposition.features
-
-    def what(number: int) -> str:
+    for f in np.argsort(-parts.measured, kind="stable")[:_FEATURES_PRINTED].tolist():
         kinds = {
             float(part): kind
             for (kind, feature), part in zip(e.columns, e.finest.measured[0], strict=True)
-            if feature == number
+            if feature == f
         }
-        noise = " *" if parts.noise[number] else ""
-        return f"{pair.features[number].title}: {kinds[max(kinds)]}{noise}"
-
-    return [
-        Column("share", lambda f: percent(parts.measured[f] / e.distance if e.distance else 0.0)),
-        Column("part", lambda f: _part(parts, f)),
-        Column("mean of A", lambda f: rounded(float(e.means[0, 0, f]), 3)),
-        Column("mean of B", lambda f: rounded(float(e.means[1, 0, f]), 3)),
-        Column("feature, and what of it differs most", what, right=False),
-    ]
+        yield (
+            percent(parts.measured[f] / e.distance if e.distance else 0.0),
+            _part(parts, f),
+            *(rounded(float(mean), 3) for mean in e.means[:, 0, f]),
+            f"{pair.features[f].title}: {kinds[max(kinds)]}{' *' if parts.noise[f] else ''}",
+        )
 
 
 def _part(parts: Parts, number: int) -> tuple[str, str]:
@@ -395,15 +388,20 @@ def print_regions(result: Regions, top: int) -> None:
     """Print the regions with the largest shares of time."""
     shown = result.by_share()[:top]
     labels = shorten_names([region.highest[0] for region in shown], 36)
-    columns = [
-        Column("region", lambda row: str(row[0].number)),
-        Column("time", lambda row: percent(row[0].share)),
-        Column("where", lambda row: row[0].name, right=False),
-        Column("when", lambda row: row[0].when_words, right=False),
-        Column("most time", lambda row: row[1], right=False),
-        Column("", lambda row: percent(row[0].highest[1])),
-    ]
-    print_table(columns, zip(shown, labels, strict=True))
+    print_table(
+        text_columns("region", "time", "where", "when", "most time", "", left=(2, 3, 4)),
+        [
+            (
+                str(region.number),
+                percent(region.share),
+                region.name,
+                region.when_words,
+                label,
+                percent(region.highest[1]),
+            )
+            for region, label in zip(shown, labels, strict=True)
+        ],
+    )
     if (more := len(result) - top) > 0:
         say(f"{_counted(more, 'more region')}: --top {len(result)}, or the page")
 
@@ -411,43 +409,32 @@ def print_regions(result: Regions, top: int) -> None:
 # Unusual episodes
 
 
-def _beside(value: float | None, usual: float) -> str:
-    """Format a number with the usual one behind it."""
-    if value is None or math.isnan(usual):
-        return "–"
-    return f"{rounded(value, 3)} ({rounded(usual, 3)})"
-
-
 def _episode_columns(result: Unusual) -> list[Column]:
-    def usual(row: Any) -> Any:
-        return result.of(row.policy)
+    def beside(title: str, name: str, usual: str) -> Column:
+        """Show a number with the usual one of the policy behind it."""
+
+        def text(row: Any) -> str:
+            value, middle = getattr(row, name), getattr(result.of(row.policy), usual)
+            if value is None or math.isnan(middle):
+                return "–"
+            return f"{rounded(value, 3)} ({rounded(middle, 3)})"
+
+        return Column.number(title, name)._replace(text=text)
 
     return [
         Column("policy", lambda row: row.policy, right=False),
-        Column("episode", lambda row: thousands(row.episode), lambda row: row.episode),
-        Column(
-            "times as far",
-            lambda row: "∞" if math.isinf(row.times) else f"{row.times:.2g}",
-            lambda row: row.times,
-        ),
-        Column(
-            "return (usual)",
-            lambda row: _beside(row.total, usual(row).usual_return),
-            lambda row: row.total,
-        ),
-        Column(
-            "states (usual)",
-            lambda row: _beside(row.length, usual(row).usual_length),
-            lambda row: row.length,
-        ),
+        Column.number("episode", "episode", thousands),
+        Column.number("times as far", "times", lambda x: "∞" if math.isinf(x) else f"{x:.2g}"),
+        beside("return (usual)", "total", "usual_return"),
+        beside("states (usual)", "length", "usual_length"),
     ]
 
 
 _OUTSIDE_COLUMNS = (
     Column("policy", lambda row: row.policy, right=False),
-    Column("outside", lambda row: percent(row.share), lambda row: row.share),
-    Column("states", lambda row: thousands(row.outside), lambda row: row.outside),
-    Column("in episodes", lambda row: thousands(row.episodes), lambda row: row.episodes),
+    Column.number("outside", "share", percent),
+    Column.number("states", "outside", thousands),
+    Column.number("in episodes", "episodes", thousands),
     Column("by", lambda row: row.words, right=False),
 )
 
@@ -570,30 +557,19 @@ def percent_points(low: float, high: float) -> str:
 def print_run(result: RunExplanation) -> None:
     """Print a table of what changed from checkpoint to checkpoint."""
     say(result.headline())
-    wide = _is_wide()
-
-    def when(row: tuple[Phase, int]) -> Sequence[str]:
-        phase, number = row
+    wide, rows = _is_wide(), []
+    for phase in result.phases:
         ends = "" if math.isnan(phase.low) else f" ({interval(phase.low, phase.high, 2)})"
-        return "" if number else (phase.when, f"{rounded(max(phase.distance, 0.0), 2)}{ends}")
-
-    def what(row: tuple[Phase, int]) -> str:
-        phase, number = row
+        when: Sequence[str] = (phase.when, f"{rounded(max(phase.distance, 0.0), 2)}{ends}")
         if phase.quiet:
-            return phase.quiet
-        region = phase.changes[number].region
-        return _what(phase.changes[number]) + ("" if region is None else f" (region {region})")
-
-    def of_change(write: Any) -> Any:
-        return lambda row: "" if row[0].quiet else write(row[0].changes[row[1]])
-
-    columns = [
-        Column("training step, distance", when, right=False),
-        Column("what changed", what, right=False),
-        Column("of the time", of_change(_values)),
-        Column("by", of_change(_by)),
-    ]
-    rows = [(phase, i) for phase in result.phases for i in range(max(len(phase.changes), 1))]
+            rows.append((when, phase.quiet, "", ""))
+        for change in phase.changes:
+            region = "" if change.region is None else f" (region {change.region})"
+            rows.append((when, _what(change) + region, _values(change), _by(change)))
+            when = ""
+    columns = text_columns(
+        "training step, distance", "what changed", "of the time", "by", left=(0, 1)
+    )
     print_table(columns if wide else columns[:-1], rows)
     if wide and any(phase.changes for phase in result.phases):
         say(f"by: {percent(result.level)} interval of the change")

@@ -349,13 +349,7 @@ def policy_rows(space: Space, classes: BehaviourClasses | None = None) -> list[P
 
 
 def distances_file(n: int) -> str:
-    """Name the file that has the distances of so many policies.
-
-    Examples
-    --------
-    >>> distances_file(1000), distances_file(1001)
-    ('distances.csv', 'distances.npz')
-    """
+    """Name the file that has the distances of so many policies."""
     return DISTANCES_CSV if n <= MAX_CSV else DISTANCES_NPZ
 
 

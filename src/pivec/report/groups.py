@@ -283,17 +283,14 @@ def with_interval(estimate: Estimate) -> str:
 
 
 def _estimate(title: str, name: str) -> Column:
-    return Column(
-        title,
-        lambda row: with_interval(getattr(row, name)),
-        lambda row: getattr(row, name).value,
-    )
+    number = Column.number(title, f"{name}.value")
+    return number._replace(text=lambda row: with_interval(getattr(row, name)))
 
 
 GROUP_COLUMNS = (
     Column("Group", lambda group: group.name, right=False),
     Column("Runs", lambda group: shortened(", ".join(group.runs), 200), right=False),
-    Column("Policies", lambda group: thousands(group.n_policies), lambda group: group.n_policies),
+    Column.number("Policies", "n_policies", thousands),
     _estimate("Distance of runs", "distance"),
     _estimate("Distance of policies", "policy_distance"),
     _estimate("Behaviours", "behaviours"),

@@ -350,13 +350,7 @@ def place(
 
 
 def place_by_distances(distances: ArrayLike, reference_positions: ArrayLike) -> Array:
-    """As `place`, where there are no vectors: ``distances``, (m, n), are to the reference.
-
-    Examples
-    --------
-    >>> place_by_distances([[0.5, 0.5], [1.0, 0.0]], [[0.0, 0.0], [10.0, 0.0]])
-    array([[ 5., 0.], [10., 0.]])
-    """
+    """As `place`, where there are no vectors: ``distances``, (m, n), are to the reference."""
     positions = _checked_vectors(reference_positions, "reference_positions").astype(np.float64)
     n = len(positions)
     table = np.asarray(distances, dtype=np.float64).reshape(-1, n)
@@ -504,11 +498,6 @@ def leaf_order(distances: ArrayLike) -> NDArray[np.intp]:
     Gives row numbers of the distances, (n, n), in their new order. Up to 500 rows, the subtrees
     are turned such that the sum of the distances of neighbours is smallest (Bar-Joseph et al.
     2001); beyond, they are left as they come. The end with the smaller row number comes first.
-
-    Examples
-    --------
-    >>> leaf_order([[0, 9, 1], [9, 0, 7], [1, 7, 0]])
-    array([0, 2, 1])
     """
     d = _checked_distances(distances)
     n = len(d)
@@ -539,13 +528,7 @@ def group_order(groups: Sequence[str], steps: Sequence[int | None]) -> NDArray[n
 
 
 def blocks_of(groups: Sequence[str]) -> list[tuple[str, int, int]]:
-    """Stretches of equal groups as (group, first row, row after the last).
-
-    Examples
-    --------
-    >>> blocks_of(["a", "a", "b"])
-    [('a', 0, 2), ('b', 2, 3)]
-    """
+    """Stretches of equal groups as (group, first row, row after the last)."""
     cuts = [i for i in range(len(groups)) if i == 0 or groups[i] != groups[i - 1]]
     return [(groups[a], a, b) for a, b in zip(cuts, [*cuts[1:], len(groups)], strict=True)]
 

@@ -222,13 +222,7 @@ def write_page(path: str | os.PathLike[str], page: str) -> None:
 
 
 def json_for_script(data: Any) -> str:
-    r"""Write JSON that cannot end the script element it stands in.
-
-    Examples
-    --------
-    >>> print(json_for_script("</script>"))
-    "\u003c/script\u003e"
-    """
+    r"""Write JSON that cannot end the script element it stands in."""
     text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     for sign in "<>&\u2028\u2029":
         text = text.replace(sign, f"\\u{ord(sign):04x}")
@@ -246,13 +240,7 @@ def script() -> str:
 
 
 def fingerprint(code: str) -> str:
-    """Name a script as a content policy does.
-
-    Examples
-    --------
-    >>> fingerprint("")
-    "'sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU='"
-    """
+    """Name a script as a content policy does."""
     digest = hashlib.sha256(code.encode()).digest()
     return f"'sha256-{base64.b64encode(digest).decode('ascii')}'"
 

@@ -270,14 +270,7 @@ def _words(content: Content) -> str:
 
 
 def numbers(values: ArrayLike, kind: str) -> Column:
-    r"""Pack numbers of one kind: u1, u2, i4, f4 or f8.
-
-    Examples
-    --------
-    >>> column = numbers([1, 2, 259], "u2")
-    >>> column["type"], zlib.decompress(base64.b64decode(column["data"]))
-    ('u2', b'\x01\x02\x03\x00\x00\x01')
-    """
+    r"""Pack numbers of one kind: u1, u2, i4, f4 or f8."""
     return {"type": kind, "data": base64.b64encode(deflated(values, kind)).decode("ascii")}
 
 
@@ -350,12 +343,6 @@ def rounded_points(points: Array, near: NDArray[np.intp], room: float) -> Rounde
     ``near`` are the nearest others of each policy, (n, k), as far as they are known: errors matter
     most there. None if there is no room for codes that keep half of the squared Euclidean distances
     within 1 %, or if points are not finite.
-
-    Examples
-    --------
-    >>> rounded = rounded_points(np.array([[0.0, 5.0], [1.0, 5.0]]), np.empty((2, 0), int), 1e6)
-    >>> rounded.codes, rounded.kept
-    (array([[    0], [65535]], dtype=uint16), array([0]))
     """
     if not np.isfinite(points).all():
         return None
