@@ -160,7 +160,7 @@ def explain(
     if out is None and not (run or group):
         pairs = [result] if names else [pair for _, pair in result.differences]
         made = [clip.path for pair in pairs for clip in pair.clips]
-        made += [frame.path for pair in pairs for frame in pair.frames.values()]
+        made += [frame.path for pair in pairs for frame in pair.frames]
         _update_report(comparison, made, as_json)
 
 
@@ -300,7 +300,7 @@ def regions(
     home = make_folder(out or comparison.folder)
     pictures = home / "frames" if frames else None
     result = comparison.regions(frames=pictures, progress=not quiet, **options)
-    _write(home / "regions", result.to_json(home), result.figure(), regions_html(result), as_json)
+    _write(home / "regions", result.to_json(), result.figure(), regions_html(result), as_json)
     if as_json:
         return
     if not quiet:

@@ -14,6 +14,6 @@ evaluation         the figure of `pivec evaluate`
 
 from __future__ import annotations
 
-from pivec import lazy_exports
+from pivec.lazy import lazy_exports
 
 __getattr__, __dir__, __all__ = lazy_exports(__name__, __file__)

@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from pivec.errors import UsageError
 from pivec.figures import (
-    HAIRLINE,
     INK,
     LONE_COLOUR,
     MUTED,
@@ -309,10 +308,5 @@ def _draw_groups(axes: Axes, lines: Sequence[Line], start: float) -> None:
     axes.set_xlim(start, edge)
     axes.set_ylim(max(2, len(lines)) - 0.5, -0.5)
     axes.set_yticks(range(len(lines)), literals([name for name, *_ in lines], 34))
-    axes.tick_params(axis="y", length=0, labelsize=10, labelcolor=INK, pad=8)
-    axes.tick_params(axis="x", length=2.5, width=0.6, labelsize=9, color=MUTED, labelcolor=INK)
-    axes.grid(axis="x", color=HAIRLINE, linewidth=0.6)
-    axes.set_axisbelow(True)
-    for name, spine in axes.spines.items():
-        spine.set_visible(name == "bottom")
-        spine.set_color(HAIRLINE)
+    lined_axes(axes, 9, across=True)
+    axes.tick_params(axis="y", length=0, labelsize=10, pad=8)

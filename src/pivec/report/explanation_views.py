@@ -15,7 +15,7 @@ from rich.console import Console
 
 from pivec.characterizations import OFTEN, WHERE, WIDE, Decomposition
 from pivec.explanations import (
-    Change,
+    Difference,
     Feature,
     GroupExplanation,
     Overview,
@@ -24,7 +24,6 @@ from pivec.explanations import (
     RunExplanation,
     Shift,
     Unusual,
-    leading_contrasts,
     percent_range,
 )
 from pivec.report.pages import Embedder, picture, render, resource
@@ -35,7 +34,7 @@ from pivec.text import capitalized, interval, percent, rounded, shorten_names, t
 MAX_CARDS = 300  # regions on a page
 MAX_OUTSIDE = 50  # policies with states outside on a page, and on the terminal
 MAX_OUTSIDE_PRINTED = 10
-MAX_CONTRASTS = 4, 8  # of groups of runs: of features, and of regions
+MAX_DIFFERENCES = 4, 8  # of groups of runs: of features, and of regions
 KIND_WORDS = {
     OFTEN: "how often they are there",
     WHERE: "where they are within it",
@@ -143,7 +142,7 @@ def _region_context(
         largest = int(np.argmax(sizes))
         gist += f", {percent(sizes[largest] / total)} of that by {KIND_WORDS[kinds[largest]]}"
     low, high = float(e.regions.low[region]), float(e.regions.high[region])
-    frames = [pair.frames.get((label, region)) for label in pair.labels]
+    frames = [pair.frame(label, region) for label in pair.labels]
     times = []
     for side in (0, 1) if math.isfinite(float(e.share[:, region].sum())) else ():
         width = _position(e.share[side, region], longest_time)
@@ -341,7 +340,7 @@ def print_written(folder: Path, result: Any) -> None:
         )
         say(f"Numbers: {folder / 'explain.json'}")
         made = {
-            "picture": [frame.path for pair in pairs for frame in pair.frames.values()],
+            "picture": [frame.path for pair in pairs for frame in pair.frames],
             "clip": [clip.path for clip in (*shown, *(c for pair in pairs for c in pair.clips))],
         }
         counts = {what: len(paths) - paths.count(None) for what, paths in made.items()}
@@ -395,7 +394,7 @@ def print_regions(result: Regions, top: int) -> None:
                 str(region.number),
                 percent(region.share),
                 region.name,
-                region.when_words,
+                region.period,
                 label,
                 percent(region.highest[1]),
             )
@@ -505,7 +504,6 @@ def run_html(result: RunExplanation, command: str = "") -> str:
         what=lambda change: (
             _what(change) if change.kind == "moved" else change.sentence().partition(" (")[0]
         ),
-        values=_values,
         by=_by,
         pair_command=_pair_command(result),
         confidence=percent(result.level),
@@ -520,20 +518,13 @@ def _pair_command(result: RunExplanation) -> str:
     return "pivec explain DIR " + " ".join(map(shlex.quote, result.largest))
 
 
-def _what(change: Change) -> str:
+def _what(change: Difference) -> str:
     if change.kind == "moved":
         return f"{change.feature} moved, where {change.where}"
     return f"{change.kind}: {change.where}"
 
 
-def _values(change: Change) -> str:
-    if change.kind != "moved":
-        return change.times
-    unit = f" {change.unit}" if change.unit else ""
-    return f"{rounded(change.before, 2)} → {rounded(change.after, 2)}{unit}".replace("-", "−")
-
-
-def _by(change: Change) -> str:
+def _by(change: Difference) -> str:
     """Format the interval of a change."""
     if change.kind == "moved" and not math.isnan(change.low):
         return f"{change.low:+.2g} to {change.high:+.2g}".replace("-", "−")
@@ -561,11 +552,11 @@ def print_run(result: RunExplanation) -> None:
     for phase in result.phases:
         ends = "" if math.isnan(phase.low) else f" ({interval(phase.low, phase.high, 2)})"
         when: Sequence[str] = (phase.when, f"{rounded(max(phase.distance, 0.0), 2)}{ends}")
-        if phase.quiet:
-            rows.append((when, phase.quiet, "", ""))
+        if phase.unchanged:
+            rows.append((when, phase.unchanged, "", ""))
         for change in phase.changes:
             region = "" if change.region is None else f" (region {change.region})"
-            rows.append((when, _what(change) + region, _values(change), _by(change)))
+            rows.append((when, _what(change) + region, change.values_text, _by(change)))
             when = ""
     columns = text_columns(
         "training step, distance", "what changed", "of the time", "by", left=(0, 1)
@@ -581,13 +572,13 @@ def print_run(result: RunExplanation) -> None:
 # Groups of runs
 
 
-def _contrast_columns(result: GroupExplanation) -> list[Column]:
-    """Describe the contrasts: mean shares of time of both groups, their ranges, the difference."""
+def _difference_columns(result: GroupExplanation) -> list[Column]:
+    """Describe mean shares of time of both groups, their ranges, and the difference."""
 
     def time(side: int) -> Column:
-        def text(contrast: Any) -> list[str]:
-            times = contrast.times[side]
-            return [percent(contrast.means[side]), *[percent_range(times)] * (len(times) > 1)]
+        def text(difference: Difference) -> list[str]:
+            times = difference.runs[side]
+            return [percent(difference.values[side]), *[percent_range(times)] * (len(times) > 1)]
 
         return Column(f"Time of {result.groups[side]}", text)
 
@@ -596,7 +587,7 @@ def _contrast_columns(result: GroupExplanation) -> list[Column]:
         Column("Where", lambda row: row.where, right=False),
         time(0),
         time(1),
-        Column(" − ".join(result.groups), lambda row: percent_points(row.low, row.high)),
+        Column(" − ".join(reversed(result.groups)), lambda row: percent_points(row.low, row.high)),
         Column("q", lambda row: rounded(row.q_value, 2)),
     ]
 
@@ -618,8 +609,8 @@ def group_explanation_html(result: GroupExplanation, command: str = "") -> str:
         png=picture(result.figure()),
         runs="; ".join(f"{name}: {shortened(', '.join(own), 200)}" for name, own in runs.items()),
         last=_last_checkpoints(result),
-        columns=_contrast_columns(result),
-        contrasts=leading_contrasts(result, *MAX_CONTRASTS),
+        columns=_difference_columns(result),
+        differences=result.shown(*MAX_DIFFERENCES),
         confidence=percent(result.level),
         notes=[*result.caveats(), *result.notes],
         command=command,
@@ -635,10 +626,10 @@ def print_group_explanation(result: GroupExplanation) -> None:
         say(f"  {name}: {shortened(', '.join(runs), 200)}")
     if result.left_out:
         say(f"  in neither: {shortened(', '.join(result.left_out), 200)}")
-    columns = _contrast_columns(result)
+    columns = _difference_columns(result)
     if not _is_wide():
         del columns[4]
-    print_table(columns, leading_contrasts(result, *MAX_CONTRASTS))
+    print_table(columns, result.shown(*MAX_DIFFERENCES))
     for caveat in result.caveats():
         say(capitalized(caveat))
     _say_notes(result.notes)

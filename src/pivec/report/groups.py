@@ -76,8 +76,6 @@ class GroupComparison:
 
     def headline(self) -> str:
         """Say whether the groups differ."""
-        from pivec.report.distance_figures import permanova_sentence
-
         return permanova_sentence(self.test)
 
     def to_json(self) -> dict[str, Any]:

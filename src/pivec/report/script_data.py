@@ -447,7 +447,7 @@ def explained_pairs(findings: Findings, folder: Path) -> list[Content]:
     result: dict[frozenset[int], Content] = {}
     for file, content in _explanations(folder):
         with suppress(*_BROKEN):
-            explanation = content["explanation"]
+            explanation = content["decomposition"]
             a, b = (rows[label] for label in explanation["labels"])
             if a == b or len(result) >= _PAIRS:
                 continue
@@ -478,7 +478,7 @@ def region_pictures(findings: Findings, folder: Path) -> list[Content]:
         number = index(entry["number"])
         if names[number] != entry["name"]:
             raise ValueError("a region of another comparison")
-        entry |= {"picture": entry["frame"]["path"]}
+        entry |= {"path": entry["frame"]["path"]}
         return {"region": number, "words": _visit(entry["frame"]["visit"])}
 
     entries = (content or {}).get("regions")
@@ -492,7 +492,7 @@ def _with_pictures(
     result: list[Content] = []
     for entry in entries if isinstance(entries, list) else ():
         with suppress(*_BROKEN):
-            shown, file = make(entry), home / entry["picture"]
+            shown, file = make(entry), home / entry["path"]
             if len(str(file)) > _LETTERS or file.suffix.lower() not in _PICTURES:
                 continue
             if (address := _address(folder, file)) and len(result) < most:
@@ -501,12 +501,12 @@ def _with_pictures(
 
 
 def _clip(entry: Content) -> Content:
-    return {"title": _text(entry["title"]), "words": _text(entry["words"])}
+    return {"title": _text(entry["title"]), "words": _text(entry["caption"])}
 
 
 def _frame(entry: Content) -> Content:
     visit = entry["visit"]
-    region, policy = index(entry["region"]), _text(visit["policy"])
+    region, policy = index(visit["region"]), _text(visit["policy"])
     return {"region": region, "policy": policy, "words": _visit(visit)}
 
 
