@@ -50,19 +50,17 @@ _WIDE = 96  # columns of a terminal that shows all columns of a table
 _EXPLAINED = 3  # unusual episodes whose reasons are printed
 
 
-def _page(template: str, title: str, result: Any, **parts: Any) -> str:
+def _page(template: str, title: str, result: Any, lead: str, **parts: Any) -> str:
     """Render a page; ``parts`` replace what most pages share."""
     shared = {
         "environment": result.environment,
-        "lead": f"{result.headline()}.",
         "figures": {},
-        "result": result,
-        "notes": result.notes,
+        "notes": getattr(result, "notes", ()),
         "command": "",
         "embed": Embedder(),
     }
     style = resource("page.css") + resource("explained.css")
-    return render(template, style, title=title, **shared | parts)
+    return render(template, style, title=title, result=result, lead=lead, **shared | parts)
 
 
 def _say_notes(notes: Sequence[str]) -> None:
@@ -96,6 +94,7 @@ def pair_html(pair: PairExplanation, command: str = "") -> str:
         "pair.html",
         "What differs: {} and {}".format(*pair.labels),
         pair,
+        "",
         figures=figures,
         pair=_pair_context(pair),
         command=command,
@@ -109,7 +108,7 @@ def overview_html(overview: Overview, command: str = "") -> str:
         for number, (title, pair) in enumerate(overview.differences, 1)
     ]
     lead = "What makes notable pairs of policies differ, and how behaviours look."
-    return _page("overview.html", "What differs", overview, lead=lead, pairs=pairs, command=command)
+    return _page("overview.html", "What differs", overview, lead, pairs=pairs, command=command)
 
 
 def _pair_context(pair: PairExplanation, prefix: str = "") -> dict[str, Any]:
@@ -370,7 +369,7 @@ def regions_html(result: Regions) -> str:
         "regions.html",
         f"Regions of {result.environment}" if result.environment else "Regions",
         result,
-        lead=result.headline(),
+        result.headline(),
         figures={
             "regions": thousands(len(result)),
             "policies": thousands(len(result.labels)),
@@ -446,6 +445,7 @@ def unusual_html(result: Unusual, command: str = "") -> str:
         "unusual.html",
         "Unusual episodes",
         result,
+        f"{result.headline()}.",
         figures={
             "policies": thousands(len(result.policies)),
             "episodes": thousands(sum(len(row.times) for row in result.policies)),
@@ -499,6 +499,7 @@ def run_html(result: RunExplanation, command: str = "") -> str:
         "run.html",
         f"What changed along {result.run}",
         result,
+        f"{result.headline()}.",
         figures=figures,
         png=picture(result.figure()),
         what=lambda change: (
@@ -604,7 +605,7 @@ def group_explanation_html(result: GroupExplanation, command: str = "") -> str:
         "groups_page.html",
         "What sets the runs of {} and of {} apart".format(*result.groups),
         result,
-        lead=f"{capitalized(result.headline())}.",
+        f"{capitalized(result.headline())}.",
         figures={f"runs of {name}": thousands(len(own)) for name, own in runs.items()},
         png=picture(result.figure()),
         runs="; ".join(f"{name}: {shortened(', '.join(own), 200)}" for name, own in runs.items()),
