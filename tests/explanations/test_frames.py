@@ -19,9 +19,9 @@ from pivec.errors import PivecError
 from pivec.explanations import CannotReplay, Replayer
 from pivec.explanations.clips import (
     RenderJob,
-    digests,
     draw_frames,
     frame_jobs,
+    frame_name,
     pictures,
     render,
     resized,
@@ -116,10 +116,10 @@ def test_pictures_are_made_once_by_every_engine(tmp_path, monkeypatch, engine):
     assert render_frames(replayer, wanted, tmp_path / "f") == [first, second]
     # Another past is another picture.
     other = replace(takes[0], actions=1 - takes[0].actions)
-    names = [digests(replayer.environment, take, [0, 12]) for take in (takes[0], other)]
-    assert names[0][0] == names[1][0]
-    assert digests(replayer.environment, takes[0], [12])[12] == names[0][12]
-    assert names[0][12] != names[1][12]
+    world = replayer.environment
+    assert frame_name(world, takes[0], 0) == frame_name(world, other, 0)
+    assert frame_name(world, takes[0], 12) == frame_name(world, takes[0].until(12), 12)
+    assert frame_name(world, takes[0], 12) != frame_name(world, other, 12)
 
 
 def test_what_ends_all_processes_is_given_up(tmp_path):

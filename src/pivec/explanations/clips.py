@@ -240,8 +240,10 @@ def frame_jobs(
         if problem or isinstance(replay, CannotReplay):
             jobs.append(str(replay) if isinstance(replay, CannotReplay) else problem)
             continue
-        names = digests(replayer.environment, replay, steps)
-        files = {step: Path(folder) / f"{name}.webp" for step, name in names.items()}
+        files = {
+            step: Path(folder) / f"{frame_name(replayer.environment, replay, step)}.webp"
+            for step in sorted(set(steps))
+        }
         missing = {step: file for step, file in files.items() if not file.exists()}
         if missing:
             draw = partial(draw_frames, replayer.scene, replay.until(max(missing)), missing)
@@ -276,27 +278,20 @@ def record_episodes(
     return written
 
 
-def digests(world: Environment, replay: Replay, steps: Collection[int]) -> dict[int, str]:
-    """Name frames by all they depend on: environment, policy, actions and states until then."""
-    known: list[Any] = [world.to_json()]
-    known += [gymnasium.__version__, replay.fingerprint, replay.seed, _WIDTH]
+def frame_name(world: Environment, replay: Replay, step: int) -> str:
+    """Name a frame by all it depends on: environment, policy, actions and states until then."""
+    known = [world.to_json(), gymnasium.__version__, replay.fingerprint, replay.seed, _WIDTH]
     digest = hashlib.sha256(json.dumps(known, default=repr).encode())
-    names = {}
     # States and actions count too: the fingerprint of a function is just its name.
-    for step in range(max(steps) + 1):
-        if step:
-            digest.update(replay.actions[step - 1].tobytes())
-        digest.update(replay.states[step].tobytes())
-        if step in steps:
-            names[step] = f"{digest.hexdigest()[:24]}-{step}"
-    return names
+    digest.update(replay.states[: step + 1].tobytes() + replay.actions[:step].tobytes())
+    return f"{digest.hexdigest()[:24]}-{step}"
 
 
 def _clip_name(replayer: Replayer, plan: ClipPlan) -> str:
     known = []
     for segment in plan.segments:
-        (digest,) = digests(replayer.environment, segment.replay, [segment.last]).values()
-        known += [digest, segment.replay.label, segment.first, segment.is_end, *segment.captions]
+        name = frame_name(replayer.environment, segment.replay, segment.last)
+        known += [name, segment.replay.label, segment.first, segment.is_end, *segment.captions]
     text = json.dumps([known, plan.seconds, _LAYOUT])
     return f"{hashlib.sha256(text.encode()).hexdigest()[:24]}.webp"
 

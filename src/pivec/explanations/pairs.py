@@ -192,18 +192,8 @@ def explain_pair(
 ) -> PairExplanation:
     """Explain what differs between two policies: in which regions, how often and in which features.
 
-    `with_media` adds frames and clips.
-
-    Parameters
-    ----------
-    comparison : path, Comparison or ComparisonFolder
-        A comparison by visitation, supervector, gaussian or discretization.
-    a, b : str
-        Labels of the policies, or the ends of them.
-    top : int
-        Maximum number of regions to show.
-    level : float
-        Confidence level of intervals.
+    The comparison must be by visitation, supervector, gaussian or discretization; other parameters
+    are those of `Comparison.explain`. `with_media` adds frames and clips.
 
     Examples
     --------

@@ -201,28 +201,20 @@ class Replayer:
         return self._bound[label]
 
     def _play(self, wanted: Sequence[tuple[str, int]], most: int) -> list[Episode | CannotReplay]:
-        """Let policies play (label, seed) together; if that fails, one after another."""
-        results: dict[tuple[str, int], Episode | CannotReplay] = {}
-        able = []
+        """Let policies play (label, seed), the episodes of each policy together."""
+        seeds: dict[str, list[int]] = {}
         for label, seed in dict.fromkeys(wanted):
-            policy = _attempt(self._policy, label)
-            if isinstance(policy, CannotReplay):
-                results[label, seed] = policy
-            else:
-                able.append((label, seed))
-        together = _attempt(self._play_all, able, most) if able else {}
-        if isinstance(together, CannotReplay):
-            for pair in able:
-                alone = _attempt(self._play_all, [pair], most)
-                results[pair] = alone if isinstance(alone, CannotReplay) else alone[pair]
-        else:
-            results |= together
+            seeds.setdefault(label, []).append(seed)
+        results: dict[tuple[str, int], Episode | CannotReplay] = {}
+        for label, own in seeds.items():
+            played = _attempt(self._play_policy, label, own, most)
+            failed = isinstance(played, CannotReplay)
+            results |= {(label, seed): played if failed else played[seed] for seed in own}
         return [results[pair] for pair in wanted]
 
-    def _play_all(
-        self, wanted: Sequence[tuple[str, int]], most: int
-    ) -> dict[tuple[str, int], Episode]:
+    def _play_policy(self, label: str, seeds: Sequence[int], most: int) -> dict[int, Episode]:
         limit = self._collected.get("max_steps")
+        policy, quota = self._policy(label), Quota(len(seeds), seeds=np.array(seeds))
         options = CollectOptions(
             deterministic=bool(self._collected.get("deterministic")),
             max_steps=min(most, limit) if isinstance(limit, int) and limit > 0 else most,
@@ -230,16 +222,8 @@ class Replayer:
             features=self.scene.features,
             backend="gymnasium",
         )
-        seeds: dict[str, list[int]] = {}
-        for label, seed in wanted:
-            seeds.setdefault(label, []).append(seed)
-        policies = [self._policy(label) for label in seeds]
-        quotas = [Quota(len(own), seeds=np.array(own)) for own in seeds.values()]
-        return {
-            (played.named.info.label, episode.seed): episode
-            for played in play_here(self.scene.environment, policies, options, quotas=quotas)
-            for episode in played.episodes
-        }
+        [played] = play_here(self.scene.environment, [policy], options, quotas=[quota])
+        return {episode.seed: episode for episode in played.episodes}
 
     def _verified(
         self, label: str, number: int, stored: Episode, every: int, again: Episode | CannotReplay

@@ -30,30 +30,13 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from pivec import explanations, report
 from pivec.characterizations import Measured, Space
 from pivec.errors import PivecError, UsageError
-from pivec.explanations import (
-    FOLDER,
-    ComparisonFolder,
-    PairExplanation,
-    explain_pair,
-    stored_states,
-)
+from pivec.explanations import FOLDER, ComparisonFolder, PairExplanation, stored_states
 from pivec.files import read_regular
 from pivec.options import ReplayOptions
 from pivec.parallel import Tell, current, using
-from pivec.report import (
-    SPACE,
-    Findings,
-    content_policy,
-    decomposition_data,
-    key_figures,
-    measure_space,
-    page_data,
-    report_html,
-    script,
-    summary,
-)
 from pivec.results import plain
 from pivec.run_log import RUN, RunLog
 from pivec.statistics import LEVEL
@@ -81,8 +64,8 @@ MEDIA = "media"  # where addresses of pictures begin
 MEDIA_TYPES = {f".{kind}": f"image/{kind}" for kind in ("webp", "png", "gif", "jpeg")}
 MEDIA_TYPES[".jpg"] = MEDIA_TYPES[".jpeg"]
 HEADERS = {
-    "Content-Security-Policy": content_policy(
-        script(), "connect-src 'self'", "frame-ancestors 'none'"
+    "Content-Security-Policy": report.content_policy(
+        report.script(), "connect-src 'self'", "frame-ancestors 'none'"
     ),
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
@@ -105,10 +88,11 @@ class Snapshot:
 
     def __init__(self, folder: Path, space: Space, measured: Measured | None = None) -> None:
         self.folder, self.space = folder, space
-        self.findings = Findings.of(space, measured or measure_space(space, folder), RunLog(folder))
-        data = page_data(self.findings)
+        measured = measured or report.measure_space(space, folder)
+        self.findings = found = report.Findings.of(space, measured, RunLog(folder))
+        data = report.page_data(found)
         self.version = hashlib.sha256(_json(data)).hexdigest()[:16]
-        head = {"summary": summary(self.findings), "figures": key_figures(self.findings)}
+        head = {"summary": report.summary(found), "figures": report.key_figures(found)}
         self.data = _json(data | {"live": self.version} | head)
         names = [printable(label) for label in space.descriptions.labels]  # as the page has them
         counts = Counter(names)
@@ -119,7 +103,7 @@ class Snapshot:
     @cached_property
     def page(self) -> bytes:
         """The page, as HTML."""
-        return encodable(report_html(self.findings, live=self.version)).encode()
+        return encodable(report.report_html(self.findings, live=self.version)).encode()
 
     def rows(self, a: str, b: str) -> Pair:
         """Find two policies by their whole labels."""
@@ -141,8 +125,9 @@ class Snapshot:
         answer |= {"difference": None, "reason": ""}
         try:
             found = self.explanation(i, j)
-            data = decomposition_data(found.decomposition, found.features, found.notes)
-            answer["difference"] = data
+            answer["difference"] = report.decomposition_data(
+                found.decomposition, found.features, found.notes
+            )
         except PivecError as error:
             answer["reason"] = str(error)
         return _json(printable_texts(plain(answer)))
@@ -151,19 +136,16 @@ class Snapshot:
         """Decompose the distance of two policies."""
         labels = [self.space.descriptions.labels[row] for row in (i, j)]
         states = stored_states(self.folder, labels)
-        return explain_pair(ComparisonFolder(self.folder, self.space, states), *labels)
+        return explanations.explain_pair(ComparisonFolder(self.folder, self.space, states), *labels)
 
-    def identities(self, i: int, j: int) -> tuple[str, str]:
-        """Identify two policies by their descriptions, whatever else is in the comparison."""
-        described = self.space.descriptions
-
-        def identity(row: int) -> str:
+    def identities(self, *rows: int) -> tuple[Any, ...]:
+        """Identify policies by their descriptions, whatever else is in the comparison."""
+        described, known = self.space.descriptions, []
+        for row in rows:
             info, points = described.policies[row], described.points
-            known = json.dumps([info.label, info.identity, int(described.n_episodes[row])])
-            own = self.version.encode() if points is None else points[row].tobytes()
-            return hashlib.sha256(known.encode() + own).hexdigest()
-
-        return identity(i), identity(j)
+            own = self.version if points is None else points[row].tobytes()
+            known.append((info.label, info.identity, int(described.n_episodes[row]), own))
+        return tuple(known)
 
     def _numbers(self, i: int, j: int) -> Answer:
         """Return distance, interval, p-value and overlap of two policies, as pairs.csv has them."""
@@ -252,7 +234,7 @@ def folder_versions(folder: Path) -> tuple[tuple[FileVersion, ...], tuple[FileVe
     """Return versions of the files of a folder: of its space, and of what the page shows beside."""
     explained = islice(sorted(folder.glob(f"{FOLDER}/*/explain.json")), _EXPLAINED)
     beside = (folder / RUN, folder / "regions.json", folder / FOLDER / "explain.json", *explained)
-    spaces = folder / SPACE / "space.npz", folder / "space.npz"
+    spaces = folder / report.SPACE / "space.npz", folder / "space.npz"
 
     def version(file: Path) -> FileVersion:
         try:
@@ -336,7 +318,7 @@ class ClipMaker:
         self._lock, self._worker = threading.RLock(), WorkerThread()
         self._process, self._stopped = 0, False
 
-    def submit(self, key: tuple[str, str], request: ClipRequest) -> Answer:
+    def submit(self, key: Any, request: ClipRequest) -> Answer:
         """Have clips made, unless they exist or are on their way; what failed is tried again."""
         with self._lock:
             known = self._answers.get(key)
@@ -350,7 +332,7 @@ class ClipMaker:
                 self._worker.submit(self._make_next)
             return self._answers[key]
 
-    def answer(self, key: tuple[str, str]) -> Answer | None:
+    def answer(self, key: Any) -> Answer | None:
         """Return the state of a request; None if there is none."""
         with self._lock:
             return self._answers.get(key)
@@ -405,8 +387,6 @@ def make_clips(request: ClipRequest, tell: Tell) -> Answer:
     them.
     """
     tell(os.getpid())
-    from pivec.explanations import Replayer, with_media
-
     folder, chosen = request.folder, request.replaying
     states = stored_states(folder, request.explanation.labels)
     comparison = ComparisonFolder(folder, Space.load(folder), states)
@@ -414,9 +394,10 @@ def make_clips(request: ClipRequest, tell: Tell) -> Answer:
     if not media.resolve().is_relative_to(folder.resolve()):
         raise UsageError(f"{media} is a link that leads out of {folder}: remove it")
     # What could not be explained is said beside the numbers, not here.
-    explanation, replayer = replace(request.explanation, notes=()), Replayer(comparison, chosen)
+    explanation = replace(request.explanation, notes=())
+    replayer = explanations.Replayer(comparison, chosen)
     with using(chosen.engine, chosen.jobs):
-        made = with_media(explanation, comparison, replayer, media, n_clips=_CLIPS)
+        made = explanations.with_media(explanation, comparison, replayer, media, n_clips=_CLIPS)
 
     def address(path: Path) -> str:
         return f"{MEDIA}/{quote(path.relative_to(folder).as_posix())}"
