@@ -19,55 +19,6 @@ The classes of all characterizations are imported from `pivec`, which loads thei
 they are used.
 """
 
-from __future__ import annotations
+from pivec.lazy import lazy_exports
 
-from pivec.characterizations.background import (
-    BackgroundModel,
-    Supervector,
-    Visitation,
-    background_share,
-    background_words,
-    region_ranges,
-)
-from pivec.characterizations.base import Characterization, Traits, characterization, names
-from pivec.characterizations.decomposition import (
-    OFTEN,
-    USUAL,
-    WHERE,
-    WIDE,
-    Decomposition,
-    decomposition_figure,
-    share_ends,
-)
-from pivec.characterizations.descriptions import Descriptions
-from pivec.characterizations.measurement import WHOLE, Measured, measure
-from pivec.characterizations.sampling import without_noise
-from pivec.characterizations.space import Space, grown_space, space_beside
-
-__all__ = [
-    "OFTEN",
-    "USUAL",
-    "WHERE",
-    "WHOLE",
-    "WIDE",
-    "BackgroundModel",
-    "Characterization",
-    "Decomposition",
-    "Descriptions",
-    "Measured",
-    "Space",
-    "Supervector",
-    "Traits",
-    "Visitation",
-    "background_share",
-    "background_words",
-    "characterization",
-    "decomposition_figure",
-    "grown_space",
-    "measure",
-    "names",
-    "region_ranges",
-    "share_ends",
-    "space_beside",
-    "without_noise",
-]
+__getattr__, __dir__, __all__ = lazy_exports(__name__, __file__)

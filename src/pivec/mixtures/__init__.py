@@ -6,36 +6,6 @@ fit.py           `fit_mixture`: start and EM; MAP adaptation of means, weights a
 *_kernel.py      the kernels: NumPy, Numba (with numba_vector), torch and, if installed, Triton
 """
 
-from __future__ import annotations
+from pivec.lazy import lazy_exports
 
-from pivec.mixtures.fit import (
-    EMRun,
-    fit_mixture,
-    map_offsets,
-    map_variances,
-    map_weights,
-    maximise,
-    policy_relevance,
-)
-from pivec.mixtures.model import FAR, ArraySource, Mixture, StateSource, Statistics
-from pivec.mixtures.passes import Passes, PolicyStatistics, accumulate, kernel, policy_statistics
-
-__all__ = [
-    "FAR",
-    "ArraySource",
-    "EMRun",
-    "Mixture",
-    "Passes",
-    "PolicyStatistics",
-    "StateSource",
-    "Statistics",
-    "accumulate",
-    "fit_mixture",
-    "kernel",
-    "map_offsets",
-    "map_variances",
-    "map_weights",
-    "maximise",
-    "policy_relevance",
-    "policy_statistics",
-]
+__getattr__, __dir__, __all__ = lazy_exports(__name__, __file__)

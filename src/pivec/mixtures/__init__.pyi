@@ -1,0 +1,17 @@
+from pivec.mixtures.fit import EMRun as EMRun
+from pivec.mixtures.fit import fit_mixture as fit_mixture
+from pivec.mixtures.fit import map_offsets as map_offsets
+from pivec.mixtures.fit import map_variances as map_variances
+from pivec.mixtures.fit import map_weights as map_weights
+from pivec.mixtures.fit import maximise as maximise
+from pivec.mixtures.fit import policy_relevance as policy_relevance
+from pivec.mixtures.model import FAR as FAR
+from pivec.mixtures.model import ArraySource as ArraySource
+from pivec.mixtures.model import Mixture as Mixture
+from pivec.mixtures.model import StateSource as StateSource
+from pivec.mixtures.model import Statistics as Statistics
+from pivec.mixtures.passes import Passes as Passes
+from pivec.mixtures.passes import PolicyStatistics as PolicyStatistics
+from pivec.mixtures.passes import accumulate as accumulate
+from pivec.mixtures.passes import kernel as kernel
+from pivec.mixtures.passes import policy_statistics as policy_statistics
