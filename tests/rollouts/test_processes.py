@@ -118,7 +118,7 @@ def workers_of(pid):
         text=True,
         check=False,
     )
-    return [int(row.split()[0]) for row in found.stdout.splitlines() if "popen_loky" in row]
+    return [int(row.split()[0]) for row in found.stdout.splitlines() if "parallel.processes" in row]
 
 
 def alive(pid):

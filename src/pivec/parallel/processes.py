@@ -1,23 +1,26 @@
 """The engine of local processes.
 
-Processes are started by loky, which does not run the script of the parent again. They are not
-used through its executor, because work sends messages while it runs, and because only the item of
-a process that dies is to be retried.
+They are plain Python processes, which import this module and what their work needs, and do not run
+the script of the parent again: what that defines is sent with the work. (multiprocessing's spawn
+would run it, fork is unsafe beside threads, and loky takes longer to import than most work takes.)
 """
 
 from __future__ import annotations
 
 import atexit
 import contextlib
+import json
 import os
 import pickle
 import queue
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from multiprocessing.connection import Connection, wait
+from multiprocessing.connection import Connection, Pipe, wait
 from typing import Any
 from weakref import WeakSet
 
@@ -37,6 +40,12 @@ from pivec.parallel.engine import (
 from pivec.terminal import raise_again
 
 _PATIENCE = 5.0  # seconds for a process to end by itself
+_CHILD = """
+import json, sys
+sys.path, handle, output, logged = json.loads(sys.argv[1])
+from pivec.parallel.processes import serve
+serve(handle, output, logged)
+"""
 
 
 class Processes(Engine):
@@ -102,18 +111,19 @@ class _Worker:
     def __init__(self, task: Task, item: Any, cores: list[int]) -> None:
         self.cores = cores
         self._log = None if task.log is None else task.log(item)
-        output = self._log or (os.devnull if task.quiet else None)
-        from joblib.externals.loky.backend import get_context  # takes long to import
-
-        context = get_context("loky")
-        self.connection, other = context.Pipe()
+        output = str(self._log) if self._log else os.devnull if task.quiet else None
         threads = {} if task.threads is None else dict.fromkeys(THREAD_VARIABLES, str(task.threads))
-        self._process = context.Process(
-            target=_serve, args=(other, output, self._log is not None), env=threads
-        )
-        with _inherited(cores):
-            self._process.start()
-        other.close()
+        self.connection, other = Pipe()
+        options = sys.path, other.fileno(), output, self._log is not None
+        flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
+        with other, _pinned_to(cores):
+            self._process = subprocess.Popen(  # noqa: S603
+                [sys.executable, *flags, "-c", _CHILD, json.dumps(options)],
+                stdin=subprocess.DEVNULL,
+                env=os.environ | threads,
+                pass_fds=[other.fileno()],
+                start_new_session=True,  # Ctrl-C is for the parent
+            )
         _alive.add(self)
 
     def send(self, payload: bytes) -> None:
@@ -133,14 +143,12 @@ class _Worker:
         """End the process, ``now`` or when its item is done, and return how it ended."""
         _alive.discard(self)
         self.connection.close()
-        if not now:
-            self._process.join(_PATIENCE)
-        if self._process.is_alive():
-            from joblib.externals.loky.backend.utils import kill_process_tree
-
-            kill_process_tree(self._process)
-        code = self._process.exitcode or 0
-        if code == -getattr(signal, "SIGKILL", 9):
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(0 if now else _PATIENCE)
+        if self._process.poll() is None:
+            os.killpg(self._process.pid, signal.SIGKILL)  # with the processes that it started
+        code = self._process.wait()
+        if code == -signal.SIGKILL:
             return "its process was killed, most likely because memory ran out"
         if code < 0:
             return f"its process was ended by signal {-code}"
@@ -152,34 +160,29 @@ _alive: WeakSet[_Worker] = WeakSet()
 
 @atexit.register
 def _end_all() -> None:
-    """End processes before multiprocessing waits for them."""
+    """End processes that an interrupted program leaves."""
     for worker in list(_alive):
         worker.end(now=True)
 
 
 @contextlib.contextmanager
-def _inherited(cores: Sequence[int]) -> Iterator[None]:
-    """Let a process that is started inside stay on these cores, and leave Ctrl-C to its parent.
-
-    It inherits both, before it imports libraries that count the cores.
-    """
-    if not hasattr(os, "sched_setaffinity"):
+def _pinned_to(cores: Sequence[int]) -> Iterator[None]:
+    """Let a process that is started inside stay on these cores: libraries count them early."""
+    if not cores:
         yield
         return
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, cores)
     try:
-        if cores:
-            os.sched_setaffinity(0, cores)
         yield
     finally:
         os.sched_setaffinity(0, before)
-        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
-def _serve(connection: Connection, output: str | None, logged: bool) -> None:
+def serve(handle: int, output: str | None, logged: bool) -> None:
     """Run in the process: work on what the parent sends until it closes the connection."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    connection = Connection(handle)
     payloads: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
 
     def read() -> None:
