@@ -9,6 +9,7 @@ from pivec.explanations.coverage import policy_coverage as policy_coverage
 from pivec.explanations.coverage import warn_uncovered as warn_uncovered
 from pivec.explanations.differences import Difference as Difference
 from pivec.explanations.differences import percent_range as percent_range
+from pivec.explanations.folder import FOLDER as FOLDER
 from pivec.explanations.folder import ComparisonFolder as ComparisonFolder
 from pivec.explanations.folder import comparison_folder as comparison_folder
 from pivec.explanations.folder import stored_states as stored_states
@@ -17,7 +18,6 @@ from pivec.explanations.groups import explain_groups as explain_groups
 from pivec.explanations.names import Feature as Feature
 from pivec.explanations.names import features_of as features_of
 from pivec.explanations.names import region_names as region_names
-from pivec.explanations.pairs import FOLDER as FOLDER
 from pivec.explanations.pairs import Overview as Overview
 from pivec.explanations.pairs import PairExplanation as PairExplanation
 from pivec.explanations.pairs import Shift as Shift

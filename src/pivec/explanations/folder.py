@@ -15,6 +15,8 @@ from pivec.mixtures import Mixture
 from pivec.policies import PolicyInfo, find_policy
 from pivec.states import Store, VisitedStates
 
+FOLDER = "explain"  # of explanations, within that of a comparison
+
 
 @dataclass(frozen=True)
 class ComparisonFolder:

@@ -17,7 +17,7 @@ from pivec.characterizations import OFTEN, WHERE, Decomposition, decomposition_f
 from pivec.errors import UsageError
 from pivec.explanations.clips import Clip, ClipPlan, Segment, best_window, clip_jobs
 from pivec.explanations.differences import Level, interval_p_values
-from pivec.explanations.folder import ComparisonFolder
+from pivec.explanations.folder import FOLDER, ComparisonFolder
 from pivec.explanations.names import Feature
 from pivec.explanations.regions import Frame, assign_regions, nearest_visits, render_visits
 from pivec.explanations.replay import Replayer
@@ -29,7 +29,6 @@ from pivec.statistics import RATE, benjamini_hochberg
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-FOLDER = "explain"  # next to the states of a comparison
 _TOP = 6  # regions that are shown
 _MAIN_SHARE = 2 / 3  # of the distance, covered by the regions in the headline
 _CELL_FEATURES = 4  # in the name of a cell

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Unpack, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from pivec import explanations
 from pivec.characterizations import (
     Characterization,
     Measured,
@@ -31,25 +32,6 @@ from pivec.characterizations import (
     space_beside,
 )
 from pivec.errors import MissingExtra, PivecWarning, UsageError, did_you_mean
-from pivec.explanations import (
-    ComparisonFolder,
-    GroupExplanation,
-    PairExplanation,
-    Regions,
-    Replayer,
-    RunExplanation,
-    Unusual,
-    comparison_folder,
-    coverage_radius,
-    explain_groups,
-    explain_pair,
-    explain_run,
-    find_unusual,
-    pair_folder,
-    summarize_regions,
-    warn_uncovered,
-    with_media,
-)
 from pivec.files import check_folder, make_folder
 from pivec.options import (
     CollectOptions,
@@ -93,6 +75,16 @@ from pivec.workflows.collector import Collector, find_store, write_store
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+    from pivec.explanations import (
+        ComparisonFolder,
+        GroupExplanation,
+        PairExplanation,
+        Regions,
+        Replayer,
+        RunExplanation,
+        Unusual,
+    )
 
 Array = NDArray[np.float64]
 _MAX_INFLUENCES = 1 << 30  # bytes of influences that a space may hold
@@ -175,7 +167,7 @@ def load_comparison(folder: str | Path) -> Comparison:
     (True, ('a', 'b', 'c'))
     """
     space = Space.load(folder)
-    return Comparison(comparison_folder(Path(folder)), space)
+    return Comparison(explanations.comparison_folder(Path(folder)), space)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -244,7 +236,7 @@ class Comparison(Result):
     @cached_property
     def stored(self) -> ComparisonFolder:
         """The space and the states of its policies, as explanations take them."""
-        return ComparisonFolder.open(self.folder)
+        return explanations.ComparisonFolder.open(self.folder)
 
     @on_engine
     @takes_options(ReplayOptions)
@@ -285,16 +277,18 @@ class Comparison(Result):
         -------
         PairExplanation
         """
-        difference = explain_pair(self.stored, a, b, top=top, level=level)
+        difference = explanations.explain_pair(self.stored, a, b, top=top, level=level)
         if not frames and not clips:
             return difference
-        folder = pair_folder(self.stored, difference) if out is None else Path(out)
+        folder = explanations.pair_folder(self.stored, difference) if out is None else Path(out)
         replayer = self.replayer(ReplayOptions(**options))
-        return with_media(difference, self.stored, replayer, folder, frames, clips, progress)
+        return explanations.with_media(
+            difference, self.stored, replayer, folder, frames, clips, progress
+        )
 
     def explain_run(self, run: str, *, level: float = 0.95, top: int = 3) -> RunExplanation:
         """Explain what changed along a training run, from checkpoint to checkpoint."""
-        return explain_run(self.stored, run, level=level, top=top)
+        return explanations.explain_run(self.stored, run, level=level, top=top)
 
     def explain_groups(
         self,
@@ -304,7 +298,7 @@ class Comparison(Result):
         level: float = 0.95,
     ) -> GroupExplanation:
         """Explain what the runs of one group have in common and those of another do not."""
-        return explain_groups(self.stored, groups, last=last, level=level)
+        return explanations.explain_groups(self.stored, groups, last=last, level=level)
 
     def groups(
         self,
@@ -338,7 +332,7 @@ class Comparison(Result):
         ``visits`` is the number of states per region, and ``frames`` a folder for a picture of
         each region.
         """
-        return summarize_regions(
+        return explanations.summarize_regions(
             self.stored,
             visits=visits,
             frames=frames,
@@ -363,13 +357,13 @@ class Comparison(Result):
         typical and unusual episodes.
         """
         replay = ReplayOptions(**options)
-        return find_unusual(
+        return explanations.find_unusual(
             self.stored, labels, top=top, clips=clips, replay=replay, progress=progress
         )
 
     def replayer(self, options: ReplayOptions) -> Replayer:
         """Return what replays episodes of the comparison."""
-        return Replayer(self.stored, options)
+        return explanations.Replayer(self.stored, options)
 
     def write_report(self) -> Path:
         """Write the HTML page and the tables again, with pictures that were made since."""
@@ -535,10 +529,10 @@ def describe(
             influences = data.n_episodes * len(row) * 4 <= _MAX_INFLUENCES
         described = method.describe(data, influences=influences)
         if earlier is None:
-            reach = coverage_radius(method, data)
+            reach = explanations.coverage_radius(method, data)
             result = Space(method, described, collected=collected, reach=reach)
         else:
-            warn_uncovered(earlier, data)
+            explanations.warn_uncovered(earlier, data)
             result = space_beside(earlier, described)
         log.settings |= {
             "method": method.name,
