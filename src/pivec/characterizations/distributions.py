@@ -13,7 +13,6 @@ from pivec.characterizations.base import Array, Traits
 from pivec.characterizations.decomposition import USUAL, WHERE, WIDE, Decomposable, RegionStatistics
 from pivec.characterizations.descriptions import Description, Descriptions
 from pivec.characterizations.rows import (
-    NEEDS,
     Cuts,
     Floats,
     Of,
@@ -151,9 +150,8 @@ class MMD(Standardised, RowMeans):
     """Mean random Fourier features of the standardized states; the distance is MMD².
 
     Features cos(ωx) and sin(ωx), with frequencies ω drawn from a Gaussian, have the kernel
-    exp(−|x − y|² / 2σ²) as the mean of their products (Rahimi and Recht 2007). The squared
-    Euclidean distance of two policies' mean features is then the squared maximum mean discrepancy
-    of their states (Gretton 2012), up to an error of about 1/√n_frequencies.
+    exp(−|x − y|² / 2σ²) as the mean of their products (Rahimi and Recht 2007), so that the squared
+    distance of mean features is MMD² (Gretton 2012) up to an error of about 1/√n_frequencies.
 
     Parameters
     ----------
@@ -197,7 +195,7 @@ class MMD(Standardised, RowMeans):
             "d(p, q) = ‖mean φ(p) − mean φ(q)‖² ≈ MMD²(p, q)",
             additive=True,
             influences=True,
-            needs=NEEDS[self.of],
+            needs=frozenset({"actions"} if self.of == "state-actions" else ()),
         )
 
     def _fit(self, data: VisitedStates) -> None:
@@ -291,7 +289,7 @@ class SlicedWasserstein(Standardised):
             "to turn one distribution into the other.",
             "d(p, q) = mean over directions and quantiles of |F⁻¹(p) − F⁻¹(q)|²",
             squared=self.p == 2,
-            needs=NEEDS[self.of],
+            needs=frozenset({"actions"} if self.of == "state-actions" else ()),
         )
 
     def _fit(self, data: VisitedStates) -> None:

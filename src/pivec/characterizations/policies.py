@@ -20,7 +20,6 @@ from pivec.statistics import euclidean, total_variation
 
 # Heads that choose one of n actions: there, the random policy gives each 1/n.
 _SINGLE_CHOICE = ("categorical", "epsilon_greedy", "proportional")
-_DISCRETE, _GAUSSIAN = "discrete", "gaussian"
 _NO_TEST = "it depends on the policies and not on their episodes"
 
 
@@ -90,7 +89,7 @@ class Actions(Characterization):
     def _describe(self, data: VisitedStates) -> Description:
         shape = (len(data), len(self.probes_), self.n_actions_)
         first = np.empty(shape)  # probabilities or means
-        variances = np.empty(shape if self.kind_ == _GAUSSIAN else 0)
+        variances = np.empty(shape if self.kind_ == "gaussian" else 0)
         for i, label in enumerate(data.labels):
             policy = data.policy(i)
             if isinstance(policy, UniformPolicy) and self.single_:
@@ -107,19 +106,19 @@ class Actions(Characterization):
             if deviations is not None:
                 variances[i] = np.square(deviations.astype(np.float64)) + self.floor
         flat = first.reshape(len(data), -1)
-        if self.kind_ == _GAUSSIAN:
+        if self.kind_ == "gaussian":
             return gaussians(flat, variances.reshape(len(data), -1))
         return flat, None, {"probabilities": flat}
 
     def _distances(self, a: Descriptions, b: Descriptions) -> Array:
         n = len(self.probes_)
-        if self.kind_ == _GAUSSIAN:
+        if self.kind_ == "gaussian":
             return gaussian_distances(a, b) / n
         return total_variation(a.arrays["probabilities"], b.arrays["probabilities"]) / n
 
 
 def _kind(deviations: NDArray[Any] | None) -> str:
-    return _DISCRETE if deviations is None else _GAUSSIAN
+    return "discrete" if deviations is None else "gaussian"
 
 
 def _distribution(

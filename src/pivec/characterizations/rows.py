@@ -17,11 +17,6 @@ from pivec.states import Moments, VisitedStates, moments_of, over_policies
 Of = Literal["states", "state-actions", "transitions"]
 Floats = NDArray[np.float32]
 Cuts = NDArray[np.int64]
-NEEDS = {
-    "states": frozenset[str](),
-    "state-actions": frozenset({"actions"}),
-    "transitions": frozenset[str](),
-}
 
 
 @dataclass(frozen=True)

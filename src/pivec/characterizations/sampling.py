@@ -319,12 +319,12 @@ def warn_of_spread(
         return
     labels = [label for side in sides for label in side.labels]
     trace = np.concatenate([spread.trace for spread in spreads])
-    single = "a single episode, too few for an interval: collect more"
-    alike = (
+    reasons = {
+        "a single episode, too few for an interval: collect more": np.isnan(trace),
         f"episodes that are all alike to {name} (a deterministic policy in a deterministic "
-        "environment?), so that intervals have width 0"
-    )
-    for chosen, reason in ((np.isnan(trace), single), (trace == 0.0, alike)):
+        "environment?), so that intervals have width 0": trace == 0.0,
+    }
+    for reason, chosen in reasons.items():
         if chosen.any():
             others = f" and {chosen.sum() - 1} more have" if chosen.sum() > 1 else " has"
             _warn(f"{labels[int(chosen.argmax())]!r}{others} {reason}")

@@ -27,8 +27,7 @@ Array = NDArray[np.float64]
 Relevance = float | NDArray[Any]
 """The relevance factor ρ: one for all policies, or one for each, (P, 1)."""
 
-_DEAD = 0.5
-"""A component with fewer expected states than this has died."""
+_DEAD = 0.5  # a component with fewer expected states has died
 
 
 def maximise(statistics: Statistics, mixture: Mixture, variance_floor: float) -> Mixture:
@@ -117,8 +116,7 @@ def run_em(
     return run
 
 
-_SEEDING = 16_384
-"""States among which k-means++ chooses seeds."""
+_SEEDING = 16_384  # states among which k-means++ chooses seeds
 
 
 def plus_plus(points: Array, n_clusters: int, rng: np.random.Generator) -> NDArray[np.int64]:
@@ -222,12 +220,9 @@ def first_mixture(
     return maximise(passes(clusters, True), clusters, variance_floor)
 
 
-_LLOYD = {"kmeans++": 10, "kmeans": 300}
-"""Maximum number of Lloyd steps of each kind of start."""
-_TRIAL = 10
-"""Passes of EM over the subsample after which starts are compared."""
-_WARM_TOL, _WARM_PASSES = 1e-4, 200
-"""Stopping rule of EM on the subsample."""
+_LLOYD = {"kmeans++": 10, "kmeans": 300}  # maximum number of Lloyd steps of each kind of start
+_TRIAL = 10  # passes of EM over the subsample after which starts are compared
+_WARM_TOL, _WARM_PASSES = 1e-4, 200  # stopping rule of EM on the subsample
 
 
 @checked

@@ -18,8 +18,7 @@ Floats = NDArray[np.floating[Any]]
 Starts = NDArray[np.int64]
 SegmentSums = tuple[NDArray[np.float64], NDArray[np.float64]]
 """Counts (S, K) and centred sums (S, K, D) of segments, as in `Statistics`."""
-FAR = 1e9
-"""States are clipped at this many deviations from the centre."""
+FAR = 1e9  # states are clipped at this many deviations from the centre
 
 
 @dataclass(frozen=True, eq=False)

@@ -33,13 +33,11 @@ from pivec.states import overlapping
 
 __all__ = ["accumulate", "add_segments", "hold", "moments", "take"]
 
-TILE = 512
-"""States of a tile."""
+TILE = 512  # states of a tile
 STRIDE = TILE + 16
 """Numbers per row of a tile: rows 2 kB apart would collide in the first-level cache."""
 
-_CHAINS = 4
-"""Sums kept side by side, because an addition takes four cycles to arrive."""
+_CHAINS = 4  # sums kept side by side, because an addition takes four cycles to arrive
 _LOWEST = -3e38
 
 
@@ -405,12 +403,9 @@ def sum_segments(
     return 0.0
 
 
-_CHUNK = 8 * TILE
-"""States a task, with sums of its own."""
-_RUN = 32 * TILE
-"""States a task of segments, whose ends cost something."""
-_NARROW = 64.0
-"""Beyond this |μ|/σ the rounding of float32 states is felt, 1e-5 of a deviation."""
+_CHUNK = 8 * TILE  # states a task, with sums of its own
+_RUN = 32 * TILE  # states a task of segments, whose ends cost something
+_NARROW = 64.0  # beyond this |μ|/σ the rounding of float32 states is felt, 1e-5 of a deviation
 
 Array = NDArray[np.float64]
 

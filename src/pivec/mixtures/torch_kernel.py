@@ -32,10 +32,8 @@ from pivec.mixtures.numpy_kernel import centred, coefficients
 from pivec.parallel import torch_device
 from pivec.states import overlapping
 
-_ROOM = 1 << 28
-"""Bytes that one temporary of a tile may take."""
-_PIECE = 256
-"""Most states of a segment that one product of a batch takes."""
+_ROOM = 1 << 28  # bytes that one temporary of a tile may take
+_PIECE = 256  # most states of a segment that one product of a batch takes
 
 Array = NDArray[np.float64]
 

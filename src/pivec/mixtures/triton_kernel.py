@@ -26,10 +26,8 @@ except ImportError:  # `TorchKernel` does not come here then; tools that read al
 
 _STATES = 16
 """States of a tile. Small tiles and few warps leave room for many programs side by side."""
-_PROGRAMS = 4
-"""Programs for each multiprocessor."""
-_LARGEST = 64 * 64
-"""Most padded components times features whose sums fit into the registers."""
+_PROGRAMS = 4  # programs for each multiprocessor
+_LARGEST = 64 * 64  # most padded components times features whose sums fit into the registers
 
 
 def fits(mixture: Mixture) -> bool:
