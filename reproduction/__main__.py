@@ -109,7 +109,16 @@ def reproduce(
         Console().print(table)
         return
     if verify or retell:
-        _check_pages(out or Path("docs/results"), write=retell)
+        out = out or Path("docs/results")
+        if retell:
+            say(f"{len(paper.retell(out))} files in {out} were written anew.")
+        elif wrong := paper.verify(out):
+            raise PivecError(
+                f"{len(wrong)} files in {out} do not follow from their numbers; the first: "
+                f"{wrong[0]}"
+            )
+        else:
+            say(f"All that is said in {out} follows from its numbers.")
         return
     if not names:
         raise UsageError(f"expected one or more recipes, or all: {', '.join(NAMES)}")
@@ -128,19 +137,6 @@ def reproduce(
     folders = paper.reproduce(names, scale, out, **given, **running)
     for name, written in folders.items():
         say(f"{name}: {written / 'README.md'}")
-
-
-def _check_pages(out: Path, *, write: bool) -> None:
-    """Write what follows from the numbers in a folder, or check what is there."""
-    if write:
-        changed = paper.retell(out)
-        say(f"{len(changed)} files in {out} were written anew.")
-    elif wrong := paper.verify(out):
-        raise PivecError(
-            f"{len(wrong)} files in {out} do not follow from their numbers; the first: {wrong[0]}"
-        )
-    else:
-        say(f"All that is said in {out} follows from its numbers.")
 
 
 def print_plan(steps: Sequence[Step], jobs: int) -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
@@ -18,10 +17,7 @@ from pivec.statistics import Evaluation
 from pivec.workflows.evaluate import evaluate
 from reproduction.pipeline import Collection, Pipeline, digest_of
 from reproduction.planning import expected_length, method_seconds
-from reproduction.recipes import Calculation, Need
-
-ENVIRONMENTS = ("CartPole-v1", "Pendulum-v1", "Acrobot-v1", "LunarLander-v3", "BipedalWalker-v3")
-SIZES = (100, 50, 25, 10)
+from reproduction.recipes import Calculation, Need, SetCounts
 
 # What rows call the metrics, and what evaluations do.
 METRICS = {
@@ -35,33 +31,6 @@ METRICS = {
 }
 
 Method = tuple[str, Mapping[str, Any]]
-
-
-@dataclass(frozen=True, kw_only=True)
-class SetCounts:
-    """How many sets of policies, policies in each, trajectories, and draws of them."""
-
-    environments: tuple[str, ...] = ENVIRONMENTS
-    sets: int  # runs of PPO; policies of one run are compared with each other
-    policies: int  # of each run, spread evenly over it
-    episodes: int  # collected of each policy
-    sizes: tuple[int, ...] = SIZES  # trajectories drawn of those
-    repetitions: int = 3  # draws of each size
-
-
-# Of the recipes that evaluate, by scale: they share the sets.
-SETS: dict[str, dict[str, Any]] = {
-    "smoke": {
-        "environments": ("CartPole-v1",),
-        "sets": 1,
-        "policies": 5,
-        "episodes": 6,
-        "sizes": (4, 2),
-        "repetitions": 2,
-    },
-    "small": {"sets": 1, "policies": 20, "episodes": 40, "sizes": (20, 10, 5)},
-    "paper": {"sets": 3, "policies": 100, "episodes": 200},
-}
 
 
 def policy_sets(pipeline: Pipeline, counts: SetCounts, environment: str) -> list[Collection]:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import gymnasium
 
@@ -19,7 +19,7 @@ from pivec.rollouts import Environment
 from reproduction.pipeline import Collection, Pipeline, Training
 from reproduction.published import toml
 from reproduction.recipes import Need
-from reproduction.runner import chosen_recipes, counts_of
+from reproduction.runner import prepare
 from reproduction.training.evolution import spaces_of
 from reproduction.training.runs import POPULATIONS
 
@@ -43,33 +43,17 @@ def plan(
     names: str | Sequence[str],
     scale: str = "small",
     out: str | Path = "reproduced",
-    *,
-    environments: Sequence[str] | None = None,
-    runs: int | None = None,
-    cache: str | Path | None = None,
-    seed: int = 0,
-    backend: str = "auto",
+    **chosen: Any,
 ) -> list[Step]:
-    """List the steps of recipes with the time and disk to expect; arguments as for `reproduce`."""
-    pipeline = Pipeline(Path(cache or Path(out) / "cache"), scale, seed=seed, backend=backend)
+    """List the steps of recipes with the time and disk to expect; arguments as for `prepare`."""
+    pipeline, recipes = prepare(names, scale, out, **chosen)
     needs = [
-        (recipe.name, need)
-        for recipe in chosen_recipes(names)
-        for need in recipe.needs(pipeline, counts_of(recipe, pipeline.scale, environments, runs))
+        (recipe.name, need) for recipe, counts in recipes for need in recipe.needs(pipeline, counts)
     ]
-    return [_step(item, pipeline) for item in _each_once(needs, pipeline)]
+    return list(_steps(needs, pipeline))
 
 
-class _Item(NamedTuple):
-    """What a recipe needs, and which runs of it, if it is a training."""
-
-    recipe: str
-    need: Need
-    runs: int = 0  # that no earlier recipe needs
-    left: int = 0  # of these, not in the cache
-
-
-def _each_once(needs: Sequence[tuple[str, Need]], pipeline: Pipeline) -> Iterator[_Item]:
+def _steps(needs: Sequence[tuple[str, Need]], pipeline: Pipeline) -> Iterator[Step]:
     """Leave out repeated needs, and of trainings the runs that were listed before."""
     known: set[str] = set()
     begun: dict[str, int] = {}
@@ -81,41 +65,36 @@ def _each_once(needs: Sequence[tuple[str, Need]], pipeline: Pipeline) -> Iterato
                 counts = range(need.runs, 0, -1)
                 trained = (n for n in counts if pipeline.is_trained(replace(need, runs=n)))
                 left = need.runs - max(first, next(trained, 0))
-                yield _Item(recipe, need, need.runs - first, left)
+                yield _training_step(recipe, need, need.runs - first, left)
             continue
         if need.key not in known:
-            yield _Item(recipe, need)
+            if isinstance(need, Collection):
+                yield _collection_step(recipe, need, pipeline)
+            else:
+                seconds = 0.0 if need.done else need.amount * need.seconds
+                yield Step(recipe, need.what, f"{need.amount:,.0f}", need.done, seconds)
         known |= {need.key} - {""}
 
 
-def _step(item: _Item, pipeline: Pipeline) -> Step:
-    recipe, need = item[:2]
-    if isinstance(need, Training):
-        return _training_step(item, need)
-    if isinstance(need, Collection):
-        return _collection_step(recipe, need, pipeline)
-    seconds = 0.0 if need.done else need.amount * need.seconds
-    return Step(recipe, need.what, f"{need.amount:,.0f}", need.done, seconds)
-
-
-def _training_step(item: _Item, need: Training) -> Step:
+def _training_step(recipe: str, need: Training, new: int, left: int) -> Step:
+    """Plan runs that are ``new`` in this recipe, of which ``left`` are not in the cache."""
     what = f"train {need.name} in {need.environment}"
     population = need.algorithm in POPULATIONS
-    runs, settings = item.left or item.runs, need.settings
+    runs, settings = left or new, need.settings
     amount = f"{runs}{' more' if runs < need.runs else ''} runs, " + (
         f"{settings['generations']:,} generations"
         if population
         else f"{runs * settings['steps']:,} steps"
     )
-    if not item.left:
-        return Step(item.recipe, what, amount)
+    if not left:
+        return Step(recipe, what, amount)
     if population:
         length = min(expected_length(need), settings["max_steps"])
         seconds = runs * playing_seconds(need.environment, _population_episodes(need), length)
     else:
         speed = toml("speeds")["training"][need.algorithm].get(need.environment, 4000)
         seconds = runs * settings["steps"] / speed
-    return Step(item.recipe, what, amount, False, seconds, n_policies(need) * runs * _POLICY_BYTES)
+    return Step(recipe, what, amount, False, seconds, n_policies(need) * runs * _POLICY_BYTES)
 
 
 def _collection_step(recipe: str, need: Collection, pipeline: Pipeline) -> Step:

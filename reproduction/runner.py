@@ -27,65 +27,52 @@ def reproduce(
     scale: str = "small",
     out: str | Path = "reproduced",
     *,
+    engine: str | Engine = "auto",  # noqa: ARG001  (as the next, of `on_engine`)
+    jobs: int | None = None,  # noqa: ARG001
+    progress: bool = False,
+    command: str = "",
+    **chosen: Any,
+) -> dict[str, Path]:
+    """Make figures and tables of the paper; return the folder of each recipe.
+
+    What was made before with the same settings is taken from the cache: after an interruption, the
+    same call resumes and gives the same numbers. ``chosen`` are further arguments of `prepare`.
+    """
+    check_folder(out)
+    pipeline, recipes = prepare(names, scale, out, **chosen)
+    pipeline = replace(pipeline, progress=progress)
+    folders = {made.name: Path(out) / scale / made.name for made, _ in recipes}
+    for made, counts in recipes:
+        log = RunLog(folders[made.name], command)
+        log.settings = {"recipe": made.name, "scale": scale, "seed": pipeline.seed}
+        log.settings["counts"] = vars(counts)
+        with log.stage("all stages that were not there yet"):
+            result = made.make(pipeline, counts)
+            log.settings["trained"] = pipeline.provenance(made.needs(pipeline, counts))
+            write(made, result, folders[made.name], scale, counts)
+    return folders
+
+
+def prepare(
+    names: str | Sequence[str],
+    scale: str = "small",
+    out: str | Path = "reproduced",
+    *,
     environments: Sequence[str] | None = None,
     runs: int | None = None,
     cache: str | Path | None = None,
-    engine: str | Engine = "auto",  # noqa: ARG001  (as the next, of `on_engine`)
-    jobs: int | None = None,  # noqa: ARG001
     seed: int = 0,
     backend: str = "auto",
-    progress: bool = False,
-    command: str = "",
-) -> dict[str, Path]:
-    """Make figures and tables of the paper.
+) -> tuple[Pipeline, list[tuple[Recipe, Any]]]:
+    """Return the pipeline and the recipes with their counts.
 
-    What was made before with the same settings is taken from ``cache``: after a stop, the same
-    call goes on and gives the same numbers.
-
-    Parameters
-    ----------
-    names : str or sequence of str
-        Recipes, or ``"all"``.
-    scale : {"smoke", "small", "paper"}
-        How much of everything: a try of seconds, at most an hour on two cores each, or the paper's.
-    out : path
-        Gets ``<scale>/<recipe>/`` with figures, ``numbers.json``, ``numbers.csv``, ``README.md``.
-    environments : sequence of str, optional
-        Only these, in recipes that go through several.
-    runs : int, optional
-        So many runs of each training, or sets of policies, in place of the scale's.
-    cache : path, optional
-        Where policies, states and results are kept (``out/cache``); recipes share them.
-    engine, jobs : optional
-        Where the work runs, as `pivec.using` takes it: speed, never the result.
-    seed : int
-        Everything random follows from it.
-    backend : str
-        What steps the environments, as `pivec.collect` takes it.
-    progress : bool
-        Draw progress bars.
-    command : str
-        For ``run.json``.
-
-    Returns
-    -------
-    dict of str to Path
-        The folder of each recipe.
+    Arguments are the options of the command, see ``python -m reproduction --help``.
     """
+    pipeline = Pipeline(
+        check_folder(cache or Path(out) / "cache"), scale, seed=seed, backend=backend
+    )
     recipes = chosen_recipes(names)
-    out = check_folder(out)
-    cache = check_folder(cache or out / "cache")
-    pipeline = Pipeline(cache, scale, seed=seed, backend=backend, progress=progress)
-    plans = [(chosen, counts_of(chosen, scale, environments, runs)) for chosen in recipes]
-    folders = {chosen.name: out / scale / chosen.name for chosen in recipes}
-    for chosen, counts in plans:
-        log = RunLog(folders[chosen.name], command)
-        log.settings = {"recipe": chosen.name, "scale": scale, "seed": seed, "counts": vars(counts)}
-        with log.stage("all stages that were not there yet"):
-            result = chosen.make(pipeline, counts)
-            log.settings["trained"] = pipeline.provenance(chosen.needs(pipeline, counts))
-            write(chosen, result, folders[chosen.name], scale, counts)
-    return folders
+    return pipeline, [(made, counts_of(made, scale, environments, runs)) for made in recipes]
 
 
 def chosen_recipes(names: str | Sequence[str]) -> list[Recipe]:

@@ -6,7 +6,7 @@ gigabytes, are forgotten as soon as they are described.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import Any
@@ -104,6 +104,12 @@ class Space:
             replace(fitted, done=pipeline.is_computed("background", {"background": self.key})),
             described,
         ]
+
+    @staticmethod
+    def all_needs(space: Callable[..., Space], pipeline: Pipeline, counts: Any) -> list[Need]:
+        """List what is trained, collected and fitted in the spaces of all environments."""
+        spaces = [space(pipeline, counts, name) for name in counts.environments]
+        return [need for compared in spaces for need in compared.needs(pipeline)]
 
 
 @dataclass(frozen=True, eq=False)

@@ -36,6 +36,13 @@ def markdown(heads: Sequence[str], lines: Iterable[Sequence[str]], left: int | N
     )
 
 
+def shown(value: float | None, digits: int) -> str:
+    """Write a number, a huge one with an exponent, and a dash where there is none."""
+    if value is None or np.isnan(value):
+        return "–"
+    return f"{value:.{digits}f}" if abs(value) < 1e6 else f"{value:.2g}"
+
+
 def pearson(a: Array, b: Array) -> float:
     """Pearson correlation; NaN where one of the two does not vary."""
     varies = np.ptp(a) > 0 and np.ptp(b) > 0

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pivec.errors import UsageError, did_you_mean
-from reproduction.pipeline import Collection, Pipeline, Training
+from reproduction.pipeline import SCALES, Collection, Pipeline, Training
+from reproduction.published import toml
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -26,7 +27,8 @@ NAMES = (
     "novelty",
     "trust-region",
 )
-PICTURE = "the figure, without numbers"  # what the paper has of many findings
+
+ENVIRONMENTS = ("CartPole-v1", "Pendulum-v1", "Acrobot-v1", "LunarLander-v3", "BipedalWalker-v3")
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,21 @@ class Finding:
     holds: bool | None  # None where it cannot be told
     place: str = ""  # the environment that it is about, of a claim that is made for several
     why: str = ""  # it did not come out, or cannot be told
+
+
+def finding(
+    key: str,
+    ours: str,
+    holds: bool | None,
+    place: str = "",
+    why: str = "",
+    **words: Any,
+) -> Finding:
+    """Make a finding of findings.toml, whose texts have ``words`` in braces."""
+    entry = toml("findings")[key]
+    paper = entry.get("paper", "the figure, without numbers")
+    claim, paper = (text.format(**words) for text in (entry["claim"], paper))
+    return Finding(entry.get("of", key), claim, paper, ours, holds, place, why)
 
 
 @dataclass(frozen=True)
@@ -89,6 +106,35 @@ class Recipe:
     make: Callable[[Pipeline, Any], Result]
     judge: Callable[[Mapping[str, Any], Any], Account]  # of numbers and counts, and nothing else
     judged_at_smoke: bool = False  # whether findings can be told there; most recipes need more
+
+    @classmethod
+    def of(cls, name: str, counts: type[Any], *functions: Any, **options: Any) -> Recipe:
+        """Make a recipe of recipes.toml; ``counts`` is the class of its counts."""
+        tables, sets = toml("recipes")[name], {}
+        if issubclass(counts, SetCounts):
+            sets = toml("recipes")["sets"]
+        by_scale = {
+            scale: counts(
+                **{
+                    key: tuple(value) if isinstance(value, list) else value
+                    for key, value in {**sets.get(scale, {}), **tables[scale]}.items()
+                }
+            )
+            for scale in SCALES
+        }
+        return cls(name, tables["shows"], by_scale, *functions, **options)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SetCounts:
+    """How many sets of policies, policies in each, trajectories, and draws of them."""
+
+    environments: tuple[str, ...] = ENVIRONMENTS
+    sets: int  # runs of PPO; policies of one run are compared with each other
+    policies: int  # of each run, spread evenly over it
+    episodes: int  # collected of each policy
+    sizes: tuple[int, ...] = (100, 50, 25, 10)  # trajectories drawn of those
+    repetitions: int = 3  # draws of each size
 
 
 def recipe(name: str) -> Recipe:

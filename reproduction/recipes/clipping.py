@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from pivec.figures import INK, MUTED, add_key, colour_scale, lined_axes
 from reproduction.figures import PAPER, add_labels, add_title, line, no_frame, panel_grid, patch
 from reproduction.pipeline import Collection, Pipeline, Training
 from reproduction.published import notes, published, scaled_return, short
-from reproduction.recipes import PICTURE, Account, Finding, Need, Recipe, Result
+from reproduction.recipes import Account, Finding, Recipe, Result, finding
 from reproduction.supervectors import Described, Space, described, space_of, successive_distances
 from reproduction.tables import Array, Rows, column, different, markdown, pearson, where
 from reproduction.training.runs import settings_for
@@ -264,14 +265,13 @@ def _grows(rows: Rows, environment: str) -> Finding:
     printed = _printed("distance", environment)
     means = {float(ratio): pair[0] for ratio, pair in printed.items() if ratio != A2C}
     paper = spearmanr(list(means), list(means.values())).statistic
-    return Finding(
+    return finding(
         "clipping-grows",
-        "The distance travelled grows with the clip ratio: Spearman's correlation is above 0",
-        f"{paper:.2f} of the printed means",
         f"{ours:.2f} over {len(runs)} runs",
         bool(ours > 0),
         environment,
         "" if ours > 0 else "The distance does not grow with the ratio",
+        paper=f"{paper:.2f} of the printed means",
     )
 
 
@@ -286,14 +286,13 @@ def _as_printed(rows: Rows, environment: str) -> Finding:
     ratios = [f"{_name(setting)} {ours[setting] / paper[setting][0]:.2f}" for setting in compared]
     enough = 2 * len(near) >= len(ours)
     far = ", ".join(_name(setting) for setting in ours if setting not in near)
-    return Finding(
+    return finding(
         "clipping-distance",
-        "At least half of the distances lie within two deviations of the paper's",
-        ", ".join(f"{_name(s)} {paper[s][0]:g} ± {paper[s][1]:g}" for s in compared),
         f"{len(near)} of {len(ours)} do; ours divided by the paper's: {', '.join(ratios)}",
         enough,
         environment,
         "" if enough else f"Farther away: {far}",
+        paper=", ".join(f"{_name(s)} {paper[s][0]:g} ± {paper[s][1]:g}" for s in compared),
     )
 
 
@@ -301,14 +300,13 @@ def _a2c_is_farther(rows: Rows, environment: str) -> Finding:
     means, paper = _means(rows, "distance"), _printed("distance", environment)
     a2c, ppo = means[A2C], means[USUAL]
     farther = paper[A2C][0] > paper[USUAL][0]
-    return Finding(
+    return finding(
         "clipping-a2c",
-        f"A2C travels farther than PPO at {USUAL}",
-        f"{paper[A2C][0]:g} against {paper[USUAL][0]:g}",
         f"{a2c:.1f} against {ppo:.1f}",
         a2c > ppo,
         environment,
         "" if farther else "The paper's own table does not have it so here",
+        paper=f"{paper[A2C][0]:g} against {paper[USUAL][0]:g}",
     )
 
 
@@ -326,15 +324,13 @@ def _better_changes_less(rows: Rows, environment: str) -> Finding:
         reasons.append("The paper's own table does not have it so at all of them here")
     if means[A2C] * printed[A2C] < 0:
         reasons.append("A2C's sign is the reverse of the paper's")
-    return Finding(
+    return finding(
         "clipping-negative",
-        "The better the policy, the less it changes: Corr(R, d) < 0 for all clip ratios from 0.1 "
-        "to 0.5",
-        f"{_range(paper)}; A2C {printed[A2C]:.2f}",
         f"{_range(ours)}; of what sampling does not explain {_range(beyond)}; A2C {means[A2C]:.2f}",
         max(ours) < 0,
         environment,
         "; ".join(reasons),
+        paper=f"{_range(paper)}; A2C {printed[A2C]:.2f}",
     )
 
 
@@ -350,11 +346,8 @@ def _slows_down(curves: Rows, environment: str) -> Finding:
     both = [setting for setting in falls if setting in negative]
     others = [setting for setting in ratios if setting not in both]
     share, correlation = ways[USUAL]
-    return Finding(
+    return finding(
         "clipping-curves",
-        "For more than half of the clip ratios the mean curve changes less in the last third of "
-        "training than in the first, and its Corr(R, d) < 0",
-        PICTURE,
         f"{len(both)} of {len(ratios)} ratios ({len(falls)} change less, {len(negative)} have "
         f"Corr < 0); at {USUAL} the last third has {share:.2f} of the first's change, and Corr is "
         f"{correlation:.2f}",
@@ -391,15 +384,9 @@ def _grows_more_where_there_is_more(rows: Rows) -> Finding:
     holds = None
     if whole:
         holds = min(gains[name] for name in HIGH) > max(gains[name] for name in LOW)
-    return Finding(
-        "clipping-dimensions",
-        f"From {least} to {largest} the distance grows by more in LunarLander and BipedalWalker "
-        "than in the three others",
-        _growth(paper),
-        _growth(ours),
-        holds,
-        why="" if whole else "Not all five environments were run",
-    )
+    why = "" if whole else "Not all five environments were run"
+    words = {"least": least, "largest": largest, "paper": _growth(paper)}
+    return finding("clipping-dimensions", _growth(ours), holds, why=why, **words)
 
 
 def _growth(pairs: dict[str, tuple[float, float]]) -> str:
@@ -409,7 +396,6 @@ def _growth(pairs: dict[str, tuple[float, float]]) -> str:
     )
 
 
-ENVIRONMENTS = ("BipedalWalker-v3", "LunarLander-v3", "Acrobot-v1", "CartPole-v1", "Pendulum-v1")
 MEASURES = (
     *("distance", "correlation", "correlation_beyond_chance", "by_chance", "last_return"),
     *("visitation_distance", "visitation_correlation"),
@@ -456,15 +442,6 @@ class Run:
 
 
 Runs = Mapping[str, Mapping[str, list[Run]]]  # by environment and setting: "0.2", ..., "a2c"
-
-
-def needs(pipeline: Pipeline, counts: Counts) -> list[Need]:
-    """List what is trained, collected and fitted."""
-    return [
-        need
-        for name in counts.environments
-        for need in space(pipeline, counts, name).needs(pipeline)
-    ]
 
 
 def space(pipeline: Pipeline, counts: Counts, environment: str) -> Space:
@@ -580,15 +557,4 @@ def curves(runs: Runs) -> list[dict[str, Any]]:
     ]
 
 
-SHOWS = (
-    "Table and learning curves of the appendix: how far a policy travels in training with "
-    "different clip ratios of PPO, and with A2C"
-)
-COUNTS = {
-    "smoke": Counts(("Pendulum-v1",), (0.2, 2), 1, 5, 4, 4),
-    "small": Counts(ENVIRONMENTS, (0.1, 0.2, 0.5, 10), 2, 25, 50, 64),
-    "paper": Counts(
-        ENVIRONMENTS, (0.01, 0.1, 0.2, 0.3, 0.4, 0.5, 0.75, 1, 2, 5, 10), 5, 50, 100, 64
-    ),
-}
-RECIPE = Recipe("clipping", SHOWS, COUNTS, needs, make, judge)
+RECIPE = Recipe.of("clipping", Counts, partial(Space.all_needs, space), make, judge)

@@ -15,7 +15,7 @@ from reproduction import evaluations
 from reproduction.figures import add_labels, add_title, no_frame, panel_grid
 from reproduction.pipeline import Pipeline
 from reproduction.published import notes, short
-from reproduction.recipes import Account, Finding, Need, Recipe, Result
+from reproduction.recipes import Account, Finding, Need, Recipe, Result, SetCounts, finding
 from reproduction.supervectors import PAPERS_FIT
 from reproduction.tables import Rows, different, markdown, where
 
@@ -70,31 +70,24 @@ def findings(summary: Rows) -> list[Finding]:
     ranks = overall_ranks(summary)
     first = min(ranks, key=ranks.__getitem__) if ranks else None
     return [
-        _few("components-few", summary, "variance", "variance"),
-        _few("", summary, "error_percent", "error"),
-        Finding(
+        _few("components-few", summary, "variance"),
+        _few("components-few-error", summary, "error_percent"),
+        finding(
             "components-most",
-            f"{most} components have the lowest distance variance and error overall",
-            "64",
             f"{first}; mean rank by components: "
             + ", ".join(f"{k}: {rank:.1f}" for k, rank in ranks.items()),
             first == most if first is not None else None,
+            most=most,
         ),
     ]
 
 
-def _few(of: str, summary: Rows, metric: str, called: str) -> Finding:
+def _few(key: str, summary: Rows, metric: str) -> Finding:
     """Variance is what the paper calls stable; the error stands beside it."""
     best = {name: steadiest(summary, name, metric) for name in different(summary, "environment")}
     known = [k for k in best.values() if k is not None]
-    return Finding(
-        of,
-        f"In some environments one to four components are stablest (lowest distance {called}, "
-        "averaged over trajectories)",
-        "the heatmaps, without numbers in the text",
-        ", ".join(f"{short(name)} {k}" for name, k in best.items()),
-        any(k <= FEW for k in known) if known else None,
-    )
+    ours = ", ".join(f"{short(name)} {k}" for name, k in best.items())
+    return finding(key, ours, any(k <= FEW for k in known) if known else None)
 
 
 def overall_ranks(summary: Rows) -> dict[int, float]:
@@ -164,7 +157,7 @@ def _draw(axes: Axes, components: list[int], sizes: list[int], values: Any, sign
 
 
 @dataclass(frozen=True, kw_only=True)
-class Counts(evaluations.SetCounts):
+class Counts(SetCounts):
     """Components of the background model, beside the counts of the sets of policies."""
 
     components: tuple[int, ...] = (1, 2, 4, 8, 16, 32, 64)
@@ -207,13 +200,4 @@ def judge(numbers: Mapping[str, Any], _counts: Counts) -> Account:
     return Account(numbers["units"], tables(summary), findings(summary), remarks)
 
 
-SHOWS = (
-    "The appendix' heatmaps: the three metrics of supervectors over the number of components "
-    "and of trajectories"
-)
-COUNTS = {
-    "smoke": Counts(**evaluations.SETS["smoke"], components=(1, 2, 8)),
-    "small": Counts(**evaluations.SETS["small"]),
-    "paper": Counts(**evaluations.SETS["paper"]),
-}
-RECIPE = Recipe("components", SHOWS, COUNTS, needs, make, judge)
+RECIPE = Recipe.of("components", Counts, needs, make, judge)

@@ -31,7 +31,7 @@ from reproduction.figures import add_labels, add_legend, patch
 from reproduction.pipeline import Pipeline, spread_evenly
 from reproduction.planning import method_seconds
 from reproduction.published import notes, published
-from reproduction.recipes import Account, Calculation, Finding, Need, Recipe, Result
+from reproduction.recipes import Account, Calculation, Finding, Need, Recipe, Result, finding
 from reproduction.supervectors import AUTHORS
 from reproduction.tables import Rows, column, different, markdown, where
 
@@ -104,33 +104,23 @@ def findings(rows: Rows) -> list[Finding]:
         slowest, fastest = cheap[-1], costly[0]
         holds = slowest["seconds"] < fastest["seconds"]
         result.append(
-            Finding(
+            finding(
                 "cost-ratings",
-                "What is rated Low takes less time than what is rated High or V.High",
-                "ratings, without numbers",
                 f"slowest Low: {_seconds(slowest)}; fastest High: {_seconds(fastest)}",
                 holds,
                 why="" if holds else ARRAYS,
             )
         )
     if own and neural:
-        result.append(
-            Finding(
-                "cost-ratings",
-                "Supervectors are cheaper than the discriminator and the encoder",
-                "Low, Low and High",
-                ", ".join(_seconds(row) for row in [*own, *neural]),
-                all(own[0]["seconds"] < row["seconds"] for row in neural),
-            )
-        )
+        cheaper = all(own[0]["seconds"] < row["seconds"] for row in neural)
+        spoken = ", ".join(_seconds(row) for row in [*own, *neural])
+        result.append(finding("cost-supervectors", spoken, cheaper))
     at = {row["method"]: row["seconds"] for row in neural}
     if len(at) == 2:
         ratio = at["encoder"] / at["discriminator"]
         result.append(
-            Finding(
+            finding(
                 "cost-encoder",
-                "The encoder takes ten times as long as the discriminator, or longer",
-                "an order of magnitude",
                 ", ".join(_seconds(row) for row in neural) + f": {ratio:.2g} times",
                 ratio >= MAGNITUDE,
                 why="" if ratio >= MAGNITUDE else BATCHED,
@@ -139,10 +129,8 @@ def findings(rows: Rows) -> list[Finding]:
     if own:
         power = growth(rows, "supervector")
         result.append(
-            Finding(
+            finding(
                 "cost-scalable",
-                "Supervectors are scalable",
-                "no number",
                 f"seconds grow as the policies to the power of {power:.1f}; "
                 f"{own[0]['added_mb']:.0f} MB for {own[0]['policies']}",
                 None if math.isnan(power) else power < 1.5,
@@ -366,14 +354,4 @@ def _rows(method: str, measured: Measured, counts: Counts) -> list[dict[str, Any
     ]
 
 
-SHOWS = "Table 1's column of required compute, measured: seconds and memory"
-COUNTS = {
-    "smoke": Counts(
-        policies=(4, 8),
-        episodes=2,
-        methods=("supervector", "gaussian", "discretization", "terminal-state", "returns"),
-    ),
-    "small": Counts(policies=(12, 48), episodes=10),
-    "paper": Counts(policies=(12, 48), episodes=100),
-}
-RECIPE = Recipe("cost", SHOWS, COUNTS, needs, make, judge)
+RECIPE = Recipe.of("cost", Counts, needs, make, judge)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,9 +21,9 @@ from pivec.text import thousands
 from reproduction.figures import add_labels, add_title, line, no_frame, panel_grid
 from reproduction.pipeline import Collection, Pipeline, Training
 from reproduction.published import notes, scaled_return, short
-from reproduction.recipes import PICTURE, Account, Finding, Need, Recipe, Result
+from reproduction.recipes import Account, Finding, Recipe, Result, finding
 from reproduction.supervectors import Described, Space, described, space_of, successive_distances
-from reproduction.tables import Array, Rows, column, different, markdown, where
+from reproduction.tables import Array, Rows, column, different, markdown, shown, where
 from reproduction.training.evolution import LEDGER
 
 NAMES = {"ppo": "PPO", "a2c": "A2C", "neat": "NEAT", "cmaes": "CMA-ES"}
@@ -65,7 +66,7 @@ def table(rows: Rows) -> str:
     parts = []
     for name, (title, digits) in MEASURES.items():
         lines = [
-            [short(place), *(_shown(mean, digits) for mean in means(rows, place, name).values())]
+            [short(place), *(shown(mean, digits) for mean in means(rows, place, name).values())]
             for place in different(rows, "environment")
         ]
         parts.append(f"**{title[0].upper()}{title[1:]}**")
@@ -89,28 +90,15 @@ def _wide(rows: Rows, place: str, name: str) -> Finding:
     area, best = (means(rows, place, measure) for measure in ("area", "best_return"))
     holds, why = _above(area, name), ""
     if not holds:
-        why = f"its best return is {_shown(best[name], 0)}, that of PPO {_shown(best['ppo'], 0)}"
-    return Finding(
-        "evolution-wide",
-        f"{NAMES[name]} covers a wider area of the map than runs of PPO and than runs of A2C",
-        PICTURE,
-        _listed(area, 1) + " cells",
-        holds,
-        place,
-        why,
-    )
+        why = f"its best return is {shown(best[name], 0)}, that of PPO {shown(best['ppo'], 0)}"
+    ours = _listed(area, 1) + " cells"
+    return finding("evolution-wide", ours, holds, place, why, name=NAMES[name])
 
 
 def _apart(rows: Rows, place: str) -> Finding:
     spread = means(rows, place, "spread")
-    return Finding(
-        "",
-        "The same of both among supervectors: policies of a run are farther apart",
-        "no numbers",
-        _listed(spread, 2),
-        all(_above(spread, name) for name in POPULATIONS),
-        place,
-    )
+    holds = all(_above(spread, name) for name in POPULATIONS)
+    return finding("evolution-apart", _listed(spread, 2), holds, place)
 
 
 def _worms(rows: Rows, place: str) -> Finding:
@@ -121,15 +109,7 @@ def _worms(rows: Rows, place: str) -> Finding:
         why = f"what sampling adds hides the steps of {unseen}"
     elif not holds:
         why = "the paper says it of more complicated environments"
-    return Finding(
-        "evolution-worms",
-        "Successive policies of PPO are closer than those of A2C",
-        PICTURE,
-        _listed(step, 3),
-        holds,
-        place,
-        why,
-    )
+    return finding("evolution-worms", _listed(step, 3), holds, place, why)
 
 
 def _stops(rows: Rows, place: str) -> Finding:
@@ -142,15 +122,7 @@ def _stops(rows: Rows, place: str) -> Finding:
         ours = f"after {mine['generations']:,} of {mine['all_generations']:,} generations; {kept}"
         early = mine["generations"] < mine["all_generations"]
         holds, why = early and mine["policies"] < other["policies"], mine["end"]
-    return Finding(
-        "evolution-stops",
-        "CMA-ES stops before its generations are over, and leaves fewer policies than NEAT",
-        "no numbers",
-        ours,
-        holds,
-        place,
-        why,
-    )
+    return finding("evolution-stops", ours, holds, place, why)
 
 
 def _count(rows: Rows) -> Finding:
@@ -159,10 +131,8 @@ def _count(rows: Rows) -> Finding:
     distinct = [row["distinct"] for row in rows if row.get("distinct") is not None]
     different_ones = thousands(sum(distinct)) if distinct else "–"
     whole = set(places) >= set(ENVIRONMENTS) and max(column(rows, "run")) + 1 >= PAPERS_RUNS
-    return Finding(
+    return finding(
         "evolution-count",
-        "The policies of all environments are 30 000, a fifth more or less",
-        thousands(PAPERS_POLICIES),
         f"{thousands(total)}, of which {different_ones} are different, in {len(places)} of "
         f"{len(ENVIRONMENTS)} environments",
         abs(total / PAPERS_POLICIES - 1) <= 0.2 if whole else None,
@@ -176,8 +146,8 @@ def all_notes(rows: Rows) -> list[str]:
     fewest = {place: column(rows, "compared_policies", environment=place)[0] for place in places}
     distinct = {
         place: " and ".join(
-            f"{NAMES[name]} {_shown(means(rows, place, 'distinct')[name], 0)} of "
-            f"{_shown(means(rows, place, 'policies')[name], 0)}"
+            f"{NAMES[name]} {shown(means(rows, place, 'distinct')[name], 0)} of "
+            f"{shown(means(rows, place, 'policies')[name], 0)}"
             for name in LEARNERS
         )
         for place in places
@@ -197,12 +167,8 @@ def _above(numbers: dict[str, float], name: str) -> bool:
     return all(numbers[name] > numbers[other] for other in LEARNERS)
 
 
-def _shown(value: float, digits: int) -> str:
-    return "–" if np.isnan(value) else f"{value:.{digits}f}"
-
-
 def _listed(numbers: dict[str, float], digits: int) -> str:
-    return ", ".join(f"{NAMES[name]} {_shown(value, digits)}" for name, value in numbers.items())
+    return ", ".join(f"{NAMES[name]} {shown(value, digits)}" for name, value in numbers.items())
 
 
 COLOURS = {"ppo": "#0072B2", "a2c": "#56B4E9", "neat": "#D55E00", "cmaes": "#E69F00"}
@@ -342,15 +308,6 @@ class Counts:
     components: int
     background_states: int = 10_000_000
     background_policies: int = 100  # of an algorithm
-
-
-def needs(pipeline: Pipeline, counts: Counts) -> list[Need]:
-    """List what is trained, collected, fitted and laid out."""
-    return [
-        need
-        for name in counts.environments
-        for need in space(pipeline, counts, name).needs(pipeline)
-    ]
 
 
 def space(pipeline: Pipeline, counts: Counts, environment: str) -> Space:
@@ -499,13 +456,4 @@ def mean_step(points: NDArray[Any], chance: Array, order: NDArray[np.int64]) -> 
     return float(np.mean(successive_distances(path) - (noise[1:] + noise[:-1]) / 2))
 
 
-SHOWS = (
-    "Figure 4 and its complement in the appendix: policies of PPO, A2C, NEAT and CMA-ES during "
-    "training, on one map for each environment"
-)
-COUNTS = {
-    "smoke": Counts(("CartPole-v1",), 1, 4, 4),
-    "small": Counts(ENVIRONMENTS, 2, 20, 64),
-    "paper": Counts(ENVIRONMENTS, 5, 100, 64),
-}
-RECIPE = Recipe("evolution", SHOWS, COUNTS, needs, make, judge)
+RECIPE = Recipe.of("evolution", Counts, partial(Space.all_needs, space), make, judge)

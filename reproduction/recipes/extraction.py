@@ -22,24 +22,14 @@ from matplotlib.patches import Ellipse
 from matplotlib.patheffects import Normal, Stroke
 from numpy.typing import NDArray
 
+from pivec import figures as base
 from pivec.characterizations import Supervector
-from pivec.figures import (
-    HAIRLINE,
-    INK,
-    MUTED,
-    add_heading,
-    add_panel_title,
-    axes_at,
-    group_colours,
-    new_figure,
-    quiet_axes,
-)
 from pivec.states import VisitedStates
 from pivec.workflows import collect
 from reproduction.figures import add_labels, arrow
 from reproduction.pipeline import Pipeline
 from reproduction.published import notes
-from reproduction.recipes import PICTURE, Account, Calculation, Finding, Need, Recipe, Result
+from reproduction.recipes import Account, Calculation, Finding, Need, Recipe, Result, finding
 from reproduction.supervectors import papers_supervector
 from reproduction.tables import Array, markdown
 
@@ -66,10 +56,10 @@ def extraction_figure(
 ) -> Figure:
     """Draw the way from states, which are angle and speed, to supervectors and distances."""
     n = len(data)
-    colours = group_colours(n)
+    colours = base.group_colours(n)
     above = BOTTOM + n * STRIP + BETWEEN
-    figure = new_figure(LEFT + (n + 1) * SIDE + n * GAP + RIGHT, above + SIDE + TOP)
-    add_heading(
+    figure = base.new_figure(LEFT + (n + 1) * SIDE + n * GAP + RIGHT, above + SIDE + TOP)
+    base.add_heading(
         figure,
         "From the states a policy visits to its supervector",
         "Three policies swing a pendulum. A dot is a state; an ellipse is a Gaussian of the "
@@ -77,7 +67,7 @@ def extraction_figure(
     )
     states = [data.policy_states(i) for i in range(n)]
     shown = [visited[:: max(1, len(visited) // DOTS)] for visited in states]
-    pool = axes_at(figure, LEFT, above, SIDE, SIDE)
+    pool = base.axes_at(figure, LEFT, above, SIDE, SIDE)
     _draw_dots(pool, shown, colours)
     _draw_ellipses(pool, background.means, background.deviations, RED, 1.5)
     halo = [Stroke(linewidth=2.5, foreground="white"), Normal()]
@@ -85,9 +75,9 @@ def extraction_figure(
     for k, (x, y) in enumerate(background.means):
         pool.text(x, y, str(k + 1), color=RED, fontsize=9.5, fontweight="bold", **style)
     _dress(pool, labelled=True)
-    add_panel_title(pool, "1  Pool the states, fit a mixture", "the background model")
+    base.add_panel_title(pool, "1  Pool the states, fit a mixture", "the background model")
     for i, colour in enumerate(colours):
-        axes = axes_at(figure, LEFT + (i + 1) * (SIDE + GAP), above, SIDE, SIDE)
+        axes = base.axes_at(figure, LEFT + (i + 1) * (SIDE + GAP), above, SIDE, SIDE)
         _draw_dots(axes, shown[i : i + 1], [colour])
         _draw_ellipses(axes, background.means, background.deviations, GREY, 0.9)
         _draw_ellipses(axes, means[i], background.deviations, RED, 1.3)
@@ -95,11 +85,11 @@ def extraction_figure(
         _dress(axes)
         title = "2  Adapt its means to each policy" if i == 0 else ""
         returned = f"mean return {data.mean_returns[i]:.0f}".replace("-", "−")
-        add_panel_title(axes, title, f"{data.labels[i]}, {returned}", colour)
-    strips = axes_at(figure, LEFT, BOTTOM, 3 * SIDE + 2 * GAP, n * STRIP)
+        base.add_panel_title(axes, title, f"{data.labels[i]}, {returned}", colour)
+    strips = base.axes_at(figure, LEFT, BOTTOM, 3 * SIDE + 2 * GAP, n * STRIP)
     moved = ((means - background.means) / background.deviations).reshape(n, -1)
     _draw_supervectors(strips, moved, data.labels, colours)
-    bars = axes_at(figure, LEFT + 3 * (SIDE + GAP) + 0.55, BOTTOM, SIDE - 0.55, n * STRIP)
+    bars = base.axes_at(figure, LEFT + 3 * (SIDE + GAP) + 0.55, BOTTOM, SIDE - 0.55, n * STRIP)
     _draw_distances(bars, distances, colours)
     return figure
 
@@ -124,7 +114,7 @@ def _draw_arrows(axes: Axes, before: Array, after: Array) -> None:
     axes.plot(*after.T, "o", color=RED, markersize=4.6, zorder=4)
     far = np.linalg.norm((after - before) / (2 * np.pi, 16), axis=1) > 0.025  # others have no room
     for start, end in zip(before[far], after[far], strict=True):
-        arrow(axes, start, end, INK, (0.18, 0.3), 1.3, 12)
+        arrow(axes, start, end, base.INK, (0.18, 0.3), 1.3, 12)
 
 
 def _dress(axes: Axes, *, labelled: bool = False) -> None:
@@ -132,10 +122,10 @@ def _dress(axes: Axes, *, labelled: bool = False) -> None:
     axes.set_ylim(-9.2, 9.2)
     axes.set_xticks([-np.pi, 0, np.pi], ["upright", "hanging", "upright"])
     axes.set_yticks([-8, -4, 0, 4, 8], ["−8", "−4", "0", "4", "8"] if labelled else [""] * 5)
-    axes.tick_params(length=2.5, width=0.6, labelsize=9.5, color=MUTED, labelcolor=INK)
+    axes.tick_params(length=2.5, width=0.6, labelsize=9.5, color=base.MUTED, labelcolor=base.INK)
     add_labels(axes, "angle", "speed, rad/s" if labelled else "", labelpad=2)
     for spine in axes.spines.values():
-        spine.set_color(HAIRLINE)
+        spine.set_color(base.HAIRLINE)
 
 
 def _draw_supervectors(
@@ -147,17 +137,17 @@ def _draw_supervectors(
     style: Any = {"cmap": "RdBu_r", "edgecolors": "white", "linewidth": 0.8}
     image = axes.pcolormesh(*edges, moved, vmin=-MOST, vmax=MOST, **style)
     axes.invert_yaxis()
-    quiet_axes(axes, frame=False)
+    base.quiet_axes(axes, frame=False)
     for edge in range(0, 2 * k + 1, 2):
         axes.axvline(edge, color="white", linewidth=4)
     axes.set_xticks(np.arange(k) * 2 + 1, [str(i + 1) for i in range(k)])
     axes.set_yticks(np.arange(n) + 0.5, list(names))
-    axes.tick_params(length=0, labelsize=9.5, labelcolor=INK)
+    axes.tick_params(length=0, labelsize=9.5, labelcolor=base.INK)
     for label, colour in zip(axes.get_yticklabels(), colours, strict=True):
         label.set_color(colour)
         label.set_fontweight("bold")
     add_labels(axes, "Gaussian: its angle and its speed", labelpad=2)
-    add_panel_title(
+    base.add_panel_title(
         axes,
         "3  Stack the adapted means: the supervectors",
         "shown as the way from the background's mean, in standard deviations",
@@ -167,7 +157,7 @@ def _draw_supervectors(
     bar.outline.set_visible(False)
     scale.xaxis.set_ticks_position("top")
     scale.set_xticks([-MOST, 0, MOST], [f"−{MOST:g}", "0", f"+{MOST:g}"])
-    scale.tick_params(length=0, labelsize=8.5, labelcolor=MUTED, pad=1)
+    scale.tick_params(length=0, labelsize=8.5, labelcolor=base.MUTED, pad=1)
 
 
 def _draw_distances(axes: Axes, distances: Array, colours: Sequence[str]) -> None:
@@ -177,14 +167,14 @@ def _draw_distances(axes: Axes, distances: Array, colours: Sequence[str]) -> Non
     axes.barh(places, lengths, height=0.5, color="#C9CFD6")
     beside: Any = {"transform": axes.get_yaxis_transform(), "clip_on": False}
     for place, length, pair in zip(places, lengths, pairs, strict=True):
-        axes.text(length, place, f" {length:.2f}", va="center", fontsize=10, color=INK)
+        axes.text(length, place, f" {length:.2f}", va="center", fontsize=10, color=base.INK)
         for k, i in enumerate(pair):
             axes.plot((k - 1.6) * 0.1, place, "o", color=colours[i], markersize=9, **beside)
     axes.set_xlim(0, 1.25 * max(lengths))
     axes.set_ylim(len(pairs), 0)
-    quiet_axes(axes, frame=False)
-    axes.axvline(0, color=MUTED, linewidth=0.8)
-    add_panel_title(axes, "4  Measure", "distances, equation 6")
+    base.quiet_axes(axes, frame=False)
+    axes.axvline(0, color=base.MUTED, linewidth=0.8)
+    base.add_panel_title(axes, "4  Measure", "distances, equation 6")
 
 
 ENVIRONMENT = "Pendulum-v1"
@@ -325,28 +315,18 @@ def _tables(
 def _findings(distances: Array, noise: Array, adaptation: Array) -> list[Finding]:
     least = float(distances[np.triu_indices(len(distances), 1)].min())
     return [
-        Finding(
-            "extraction",
-            "Supervectors tell the policies apart",
-            PICTURE,
+        finding(
+            "extraction-apart",
             f"distances from {least:.3f} on; of a policy to itself, collected again, at most "
             f"{noise.max():.4f}",
             bool(least > noise.max()),
         ),
-        Finding(
-            "extraction",
-            "A mean moves where the policy has states, and stays where it has none (equation 5)",
-            PICTURE,
+        finding(
+            "extraction-adaptation",
             f"adaptation α from {adaptation.min():.2f} to {adaptation.max():.2f}",
             bool(adaptation.min() < 0.5 < adaptation.max()),
         ),
     ]
 
 
-SHOWS = "Figure 2: three Pendulum policies, the background model, and the adapted means"
-COUNTS = {
-    "smoke": Counts(episodes=5),
-    "small": Counts(episodes=50),
-    "paper": Counts(episodes=100),
-}
-RECIPE = Recipe("extraction", SHOWS, COUNTS, needs, make, judge, judged_at_smoke=True)
+RECIPE = Recipe.of("extraction", Counts, needs, make, judge, judged_at_smoke=True)

@@ -17,33 +17,13 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from numpy.typing import NDArray
 
-from pivec.figures import (
-    HAIRLINE,
-    INK,
-    MUTED,
-    add_heading,
-    add_panel_title,
-    axes_at,
-    lined_axes,
-    new_figure,
-    quiet_axes,
-)
+from pivec import figures as base
 from reproduction.figures import DASHED, DOTTED, add_labels, add_legend, arrow, line
 from reproduction.pipeline import Pipeline
 from reproduction.published import notes
-from reproduction.recipes import PICTURE, Account, Calculation, Finding, Need, Recipe, Result
+from reproduction.recipes import Account, Calculation, Finding, Need, Recipe, Result, finding
 from reproduction.tables import Array, Rows, different, markdown, where
-from reproduction.worlds.grid_world import (
-    DOWN,
-    LEFT,
-    MOVES,
-    RIGHT,
-    TIMEOUT,
-    UP,
-    disturbed,
-    next_cells,
-    wall_mask,
-)
+from reproduction.worlds import grid_world as grid
 
 SIZE = 5
 
@@ -69,7 +49,7 @@ class Scenario:
     @property
     def reachable(self) -> NDArray[np.bool_]:
         """Cells that some actions lead to from the start, (5, 5)."""
-        table = next_cells(self.walls)
+        table = grid.next_cells(self.walls)
         reached = np.zeros(self.walls.size, dtype=bool)
         reached[0] = True
         for _ in range(self.walls.size):
@@ -90,18 +70,20 @@ class Scenario:
 
 def scenarios() -> tuple[Scenario, Scenario, Scenario]:
     """Make the scenarios distinct, doorway and unreachable."""
-    up, right = np.full((SIZE, SIZE), UP), np.full((SIZE, SIZE), RIGHT)
-    up[-1], right[:, -1] = RIGHT, UP  # up and then right, right and then up
-    door = np.full((SIZE, SIZE), UP)
-    door[2, :3] = RIGHT  # along the row of the door, and through it
-    door[3:, :2] = DOWN  # back to that row from above
-    door[-1, 3] = RIGHT
+    up, right = np.full((SIZE, SIZE), grid.UP), np.full((SIZE, SIZE), grid.RIGHT)
+    up[-1], right[:, -1] = grid.RIGHT, grid.UP  # up and then right, right and then up
+    door = np.full((SIZE, SIZE), grid.UP)
+    door[2, :3] = grid.RIGHT  # along the row of the door, and through it
+    door[3:, :2] = grid.DOWN  # back to that row from above
+    door[-1, 3] = grid.RIGHT
     turns, down = door.copy(), up.copy()
-    turns[2, 1] = LEFT  # in the cell before the door
-    down[:3, 2:] = DOWN  # in the cells behind the walls
-    free = wall_mask(SIZE, SIZE, ())
-    doorway = wall_mask(SIZE, SIZE, [(2, row) for row in (0, 1, 3, 4)])
-    shut = wall_mask(SIZE, SIZE, [(1, row) for row in range(3)] + [(c, 3) for c in range(1, SIZE)])
+    turns[2, 1] = grid.LEFT  # in the cell before the door
+    down[:3, 2:] = grid.DOWN  # in the cells behind the walls
+    free = grid.wall_mask(SIZE, SIZE, ())
+    doorway = grid.wall_mask(SIZE, SIZE, [(2, row) for row in (0, 1, 3, 4)])
+    shut = grid.wall_mask(
+        SIZE, SIZE, [(1, row) for row in range(3)] + [(c, 3) for c in range(1, SIZE)]
+    )
     behind = "nine cells differ, all unreachable"
     return (
         Scenario("distinct", "Distinct ways", "two ways, equally short", free, up, right),
@@ -135,8 +117,8 @@ def gridworld_figure(
     """Draw the n scenarios side by side."""
     n = len(worlds)
     width = MARGIN_LEFT + n * SIDE + (n - 1) * GAP + MARGIN_RIGHT
-    figure = new_figure(width, TOP + SIDE + BETWEEN + CURVES + BOTTOM)
-    add_heading(
+    figure = base.new_figure(width, TOP + SIDE + BETWEEN + CURVES + BOTTOM)
+    base.add_heading(
         figure,
         "Different actions need not mean different behaviour",
         "Two policies in three worlds, and how far apart they are by what they do, "
@@ -144,8 +126,8 @@ def gridworld_figure(
     )
     for i, world in enumerate(worlds):
         left = MARGIN_LEFT + i * (SIDE + GAP)
-        _draw_world(axes_at(figure, left, BOTTOM + CURVES + BETWEEN, SIDE, SIDE), world)
-        axes = axes_at(figure, left, BOTTOM, SIDE, CURVES)
+        _draw_world(base.axes_at(figure, left, BOTTOM + CURVES + BETWEEN, SIDE, SIDE), world)
+        axes = base.axes_at(figure, left, BOTTOM, SIDE, CURVES)
         for k, (_, colour, dashes, marker, size) in enumerate(DISTANCES):
             axes.plot(exact[0], exact[1][i, :, k], color=colour, linestyle=dashes, linewidth=1.9)
             axes.plot(
@@ -163,7 +145,7 @@ def gridworld_figure(
         axes.set_ylim(0, 1.03)
         axes.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0", "0.25", "0.5", "0.75", "1"])
         axes.set_yticks([0, 0.25, 0.5, 0.75, 1], ["0", "", "0.5", "", "1"])
-        lined_axes(axes)
+        base.lined_axes(axes)
         share = "distance, as a share\nof the largest possible" if i == 0 else ""
         add_labels(axes, "probability of a random action", share)
     _add_legend(figure, episodes)
@@ -173,7 +155,7 @@ def gridworld_figure(
 def _draw_world(axes: Axes, world: Scenario) -> None:
     rows, columns = world.walls.shape
     for row, column in np.ndindex(rows, columns):
-        colour, edge = "white", HAIRLINE
+        colour, edge = "white", base.HAIRLINE
         if world.walls[row, column]:
             colour = edge = WALL
         elif not world.reachable[row, column]:
@@ -188,19 +170,19 @@ def _draw_world(axes: Axes, world: Scenario) -> None:
         alpha = 0.38 if blue == green else 1.0
         tails = np.array([column + 0.5, row + 0.5]) + _tails(blue, green)
         for action, tail, colour in ((blue, tails[0], BLUE), (green, tails[1], GREEN)):
-            head = tail + LENGTH * MOVES[action]
+            head = tail + LENGTH * grid.MOVES[action]
             arrow(axes, tail, head, colour, (0.22, 0.38), 1.9, 13, alpha=alpha, joinstyle="miter")
     axes.plot(columns - 0.5, rows - 0.5, marker="*", markersize=17, color="#E69F00")
-    axes.text(0.5, -0.1, "start", fontsize=9, color=MUTED, ha="center", va="top")
+    axes.text(0.5, -0.1, "start", fontsize=9, color=base.MUTED, ha="center", va="top")
     axes.set_xlim(0, columns)
     axes.set_ylim(0, rows)
-    quiet_axes(axes)
-    add_panel_title(axes, world.title, world.remark)
+    base.quiet_axes(axes)
+    base.add_panel_title(axes, world.title, world.remark)
 
 
 def _tails(blue: int, green: int) -> Array:
     """Where the two arrows of a cell begin, seen from its middle: they never cover each other."""
-    a, b = MOVES[blue], MOVES[green]
+    a, b = grid.MOVES[blue], grid.MOVES[green]
     if a @ b == 0:  # at right angles, out of one corner
         return np.tile(-LENGTH / 2 * (a + b), (2, 1))
     # Side by side, blue on the left or above.
@@ -220,14 +202,19 @@ def _add_legend(figure: Figure, episodes: int) -> None:
         line(f"by {name}", colour, dashes, marker=marker, markersize=size, linewidth=1.9, **MARKS)
         for name, colour, dashes, marker, size in DISTANCES
     ]
-    style: Any = {"labelcolor": INK, "handlelength": 2.6, "columnspacing": 1.8, "borderpad": 0.0}
+    style: Any = {
+        "labelcolor": base.INK,
+        "handlelength": 2.6,
+        "columnspacing": 1.8,
+        "borderpad": 0.0,
+    }
     for handles, place, corner in (
         (policies, "upper right", (right, 1 - 0.18 / height)),
         (distances, "upper left", (MARGIN_LEFT / width, above)),
     ):
         add_legend(figure, handles, place, bbox_to_anchor=corner, **style)
     text = f"lines: exact · marks: {episodes:,} episodes".replace(",", " ")
-    figure.text(right, above, text, ha="right", va="top", fontsize=9.5, color=MUTED)
+    figure.text(right, above, text, ha="right", va="top", fontsize=9.5, color=base.MUTED)
 
 
 def distance_table(worlds: Sequence[Scenario], rows: Rows) -> str:
@@ -266,28 +253,20 @@ def findings(worlds: Sequence[Scenario], rows: Rows, agreement: dict[str, float]
     farthest = max(row["state_distance"] for row in unreachable)
     actions = unreachable[0]["action_distance"]
     return [
-        Finding(
+        finding(
             "gridworld-returns",
-            "Returns do not tell two optimal but distinct policies apart; visited states do",
-            PICTURE,
             f"by returns {first['return_distance']:.3f}, by states {first['state_distance']:.3f} "
             "of 2",
             first["return_distance"] < 1e-9 and first["state_distance"] > 1,
         ),
-        Finding(
+        finding(
             "gridworld-random",
-            "With more random actions behaviour becomes the same: the distance by states falls to "
-            "0, that by actions does not change",
-            PICTURE,
             f"distinct: by states {first['state_distance']:.3f} to {last['state_distance']:.3f}, "
             f"by actions {first['action_distance']:g}",
             falls and last["state_distance"] < 1e-9,
         ),
-        Finding(
+        finding(
             "gridworld-doorway",
-            "In the doorway the distance by actions is small, but green never gets to the other "
-            "side unless actions are random",
-            PICTURE,
             f"by actions {door['action_distance']:g} of {most['doorway']:g}, by states "
             f"{door['state_distance']:.3f} of 2; returns {door['return_blue']:.3f} and "
             f"{door['return_green']:.3f}, with the next probability "
@@ -295,17 +274,13 @@ def findings(worlds: Sequence[Scenario], rows: Rows, agreement: dict[str, float]
             door["action_distance"] < 0.1 * most["doorway"]
             and door["return_green"] == 0.0 < doorway[1]["return_green"],
         ),
-        Finding(
+        finding(
             "gridworld-unreachable",
-            "Cells that cannot be reached count in the distance by actions, not in that by states",
-            PICTURE,
             f"by actions {actions:g} of {most['unreachable']:g}, by states at most {farthest:.3f}",
             farthest < 1e-9 < actions,
         ),
-        Finding(
-            "",
-            "The simulation agrees with linear algebra within sampling error",
-            "no exact numbers",
+        finding(
+            "gridworld-simulation",
             f"mean deviation {agreement['mean']:.2f} standard errors "
             f"({agreement['expected']:.2f} expected), largest {agreement['largest']:.2f}",
             abs(agreement["mean"] - agreement["expected"]) < 0.25 and agreement["largest"] < 3,
@@ -334,7 +309,7 @@ def transition_matrix(
     walls: NDArray[np.bool_], policy: NDArray[np.int64], probability: float
 ) -> Array:
     """Probabilities of going from cell to cell in one step, shape (n_cells, n_cells)."""
-    table = next_cells(walls)
+    table = grid.next_cells(walls)
     n = len(table)
     chosen = np.full((n, 4), probability / 4)
     chosen[np.arange(n), policy.ravel()] += 1 - probability
@@ -351,7 +326,7 @@ def exact_visits(
     probability: float,
     *,
     with_start: bool = False,
-    timeout: int = TIMEOUT,
+    timeout: int = grid.TIMEOUT,
 ) -> Visits:
     """Expected visits over expected steps, and the expected return, by linear algebra.
 
@@ -380,16 +355,16 @@ def simulated_visits(
     rng: np.random.Generator,
     episodes: int,
     *,
-    timeout: int = TIMEOUT,
+    timeout: int = grid.TIMEOUT,
 ) -> Visits:
     """Visits over steps in episodes played side by side."""
-    table, actions = next_cells(walls), policy.ravel()
+    table, actions = grid.next_cells(walls), policy.ravel()
     goal = len(table) - 1
     counts = np.zeros((episodes, len(table)), dtype=np.int64)
     playing = np.arange(episodes)
     cells = np.zeros(episodes, dtype=np.int64)
     for _ in range(timeout):
-        moves = disturbed(actions[cells], rng.random(len(cells)), probability)
+        moves = grid.disturbed(actions[cells], rng.random(len(cells)), probability)
         cells = table[cells, moves]
         counts[playing, cells] += 1
         going = cells != goal
@@ -548,12 +523,4 @@ def _agreement(exact: Visits, played: Visits) -> dict[str, float]:
     }
 
 
-SHOWS = (
-    "Figure 1: two policies in three grid worlds, compared by returns, actions and visited states"
-)
-COUNTS = {
-    "smoke": Counts(episodes=200, probabilities=3),
-    "small": Counts(episodes=2_000, probabilities=11),
-    "paper": Counts(episodes=10_000, probabilities=11),
-}
-RECIPE = Recipe("gridworld", SHOWS, COUNTS, needs, make, judge, judged_at_smoke=True)
+RECIPE = Recipe.of("gridworld", Counts, needs, make, judge, judged_at_smoke=True)

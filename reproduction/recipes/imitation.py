@@ -18,7 +18,7 @@ from reproduction.figures import add_labels, add_title, line, panel_grid, patch
 from reproduction.pipeline import Arrays, Pipeline, Training, digest_of
 from reproduction.planning import expected_length, playing_seconds
 from reproduction.published import notes, published, short
-from reproduction.recipes import PICTURE, Account, Calculation, Finding, Need, Recipe, Result
+from reproduction.recipes import Account, Calculation, Finding, Need, Recipe, Result, finding
 from reproduction.supervectors import PAPERS_FIT, chance_distances, fit_need, papers_supervector
 from reproduction.tables import Array, Rows, column, different, markdown, pearson, spearman, where
 from reproduction.training.cloning import clone
@@ -112,7 +112,7 @@ def table(runs: Rows) -> str:
         [
             short(run["environment"]),
             f"{run['run']}",
-            *(_shown(run.get(name), digits) for name, (_, digits) in COLUMNS.items()),
+            *(f"{run[name]:.{digits}f}" for name, (_, digits) in COLUMNS.items()),
         ]
         for run in runs
     ]
@@ -121,10 +121,6 @@ def table(runs: Rows) -> str:
         + f"\n\nCorrelation of the changes, over all runs: **{_correlation(runs)}** "
         f"(paper: {_papers_correlation()})"
     )
-
-
-def _shown(value: float | None, digits: int) -> str:
-    return "–" if value is None else f"{value:.{digits}f}"
 
 
 def _correlation(runs: Rows) -> str:
@@ -149,27 +145,23 @@ def findings(runs: Rows) -> list[Finding]:
     return [*together, *alone]
 
 
-def _judged(
-    of: str, claim: str, paper: str, ours: str, holds: bool, place: str, runs: Rows
-) -> Finding:
+def _judged(key: str, ours: str, holds: bool, place: str, runs: Rows, paper: str = "") -> Finding:
     at, why = short(place) if place else "all runs", ""
     best = max(column(runs, "expert_return"))
     if not holds and best < SOLVED.get(place, -np.inf):  # experts are beginners
         steps = runs[0]["expert_steps"]
         why = f"the best expert has a return of {best:.0f} after {steps:,} steps"
-    return Finding(of, f"{claim}: {at}", paper, ours, holds, place, why)
+    return finding(key, ours, holds, place, why, at=at, paper=paper)
 
 
 def _changes(runs: Rows, place: str) -> Finding:
     return _judged(
         "imitation-correlation",
-        "When the clone's return rises from an epoch to the next, it comes nearer to the expert: "
-        "the changes are negatively correlated",
-        _papers_correlation() + ("" if not place else " over both environments"),
         f"{_correlation(runs)} over {len(runs)} run{'s' * (len(runs) > 1)}",
         bool(np.mean(column(runs, "correlation")) < 0),
         place,
         runs,
+        _papers_correlation() + ("" if not place else " over both environments"),
     )
 
 
@@ -178,8 +170,6 @@ def _nearer(runs: Rows, place: str) -> Finding:
     levels = np.mean(column(runs, "correlation_of_levels"))
     return _judged(
         "imitation-nearer",
-        "The distance to the expert falls as training goes on",
-        PICTURE,
         f"nearer after the last epoch than after the first in {sum(nearer)} of {len(runs)} "
         f"runs; correlation of distance and return {levels:.2f}",
         all(nearer),
@@ -194,9 +184,6 @@ def _slower(runs: Rows, place: str) -> Finding:
     ranks = float(np.mean(column(runs, "correlation_of_steps")))
     return _judged(
         "imitation-slower",
-        "Steps from an epoch to the next are smaller in the last fifth of the epochs than in the "
-        "first, in every run, and the smaller the higher the return",
-        "no numbers",
         f"smaller in {sum(smaller)} of {len(runs)} runs; rank correlation of step and return "
         f"{ranks:.2f}",
         all(smaller) and ranks < 0,
@@ -403,14 +390,4 @@ def played(pipeline: Pipeline, counts: Counts, training: Training, key: str) -> 
     )
 
 
-SHOWS = (
-    "Learning curves of behavioural cloning in the appendix: distance to the expert, and "
-    "return, over the epochs"
-)
-COUNTS = {
-    "smoke": Counts(("CartPole-v1",), 1, 2, 4, 4, 4),
-    "small": Counts((HARD, "LunarLander-v3"), 3, 10, 50, 20, 64),
-    # The paper's 100 million take five times as long; these about 3 hours of two cores.
-    "paper": Counts((HARD, "LunarLander-v3"), 5, 10, 50, 100, 64, expert_steps={HARD: 20_000_000}),
-}
-RECIPE = Recipe("imitation", SHOWS, COUNTS, needs, make, judge)
+RECIPE = Recipe.of("imitation", Counts, needs, make, judge)

@@ -15,9 +15,9 @@ from pivec.workflows.evaluate import read_outcome
 from reproduction import evaluations
 from reproduction.pipeline import Pipeline
 from reproduction.published import notes, published, short
-from reproduction.recipes import PICTURE, Account, Finding, Need, Recipe, Result
+from reproduction.recipes import Account, Finding, Need, Recipe, Result, SetCounts, finding
 from reproduction.supervectors import AUTHORS
-from reproduction.tables import Rows, different, markdown, pearson, where
+from reproduction.tables import Rows, different, markdown, pearson, shown, where
 
 PUBLISHED = ("supervector", "gaussian", "discretization", "discriminator", "encoder")
 UNSTEADY = ("gaussian", "discriminator")  # which the paper finds in need of many trajectories
@@ -61,19 +61,16 @@ class Here:
         """Give the metric of methods by their names."""
         return {method: self._rows[method, size][metric] for method in methods}
 
-    def finding(
-        self, of: str, claim: str, paper: str, ours: str, holds: bool | None, why: str = ""
-    ) -> Finding:
+    def finding(self, key: str, ours: str, holds: bool | None, why: str = "") -> Finding:
         """Make a finding in this environment."""
-        return Finding(of, claim, paper, ours, holds, self.environment, why)
+        sizes = {"few": self.few, "most": self.most}
+        return finding(key, ours, holds, self.environment, why, **sizes)
 
 
 def _correlate(here: Here) -> Finding:
     values = here.get("correlation", here.most, UNSTEADY)
     return here.finding(
         "metrics-correlate",
-        "Gaussian and discriminator correlate with differences of returns, above 0",
-        PICTURE,
         f"{listed(values, 2)} with {here.most} trajectories",
         _all([value if value is None else value > 0 for value in values.values()]),
     )
@@ -89,9 +86,6 @@ def _need_many(here: Here) -> Finding:
     ends = (f"{name} {shown(most[name], 2)} to {shown(few[name], 2)}" for name in UNSTEADY)
     return here.finding(
         "metrics-many",
-        f"Distance variance of Gaussian and discriminator more than doubles from {here.most} to "
-        f"{here.few} trajectories",
-        PICTURE,
         ", ".join(ends),
         _all(grown),
         f"Not that of {' and '.join(less)}" if less else "",
@@ -101,15 +95,8 @@ def _need_many(here: Here) -> Finding:
 def _stabler(here: Here, metric: str, digits: int) -> Finding:
     """Variance is what the paper calls stable; the error stands beside it."""
     values = here.get(metric, here.few, ("supervector", *UNSTEADY))
-    called = "variance" if metric == "variance" else "error"
-    return here.finding(
-        "metrics-stabler" if metric == "variance" else "",
-        f"With {here.few} trajectories supervectors have less distance {called} than Gaussian and "
-        "discriminator",
-        PICTURE,
-        listed(values, digits),
-        _less(values, "supervector"),
-    )
+    key = "metrics-stabler" if metric == "variance" else "metrics-stabler-error"
+    return here.finding(key, listed(values, digits), _less(values, "supervector"))
 
 
 def _discretization(here: Here) -> Finding:
@@ -118,9 +105,6 @@ def _discretization(here: Here) -> Finding:
     captures = None if correlation is None else correlation > 0
     return here.finding(
         "metrics-discretization",
-        f"Discretization correlates with returns, above 0, and with {here.few} trajectories has "
-        "less distance variance than Gaussian and discriminator",
-        PICTURE,
         f"correlation {shown(correlation, 2)}; variance: {listed(values, 2)}",
         _all([captures, _less(values, "discretization")]),
     )
@@ -130,8 +114,6 @@ def _walkers_memory(here: Here) -> Finding:
     correlation = here.get("correlation", here.most, ["discretization"])["discretization"]
     return here.finding(
         "metrics-memory",
-        "Discretization of its 24 dimensions does not fit into memory",
-        "ran out of 64 GB",
         f"it fits; correlation {shown(correlation, 2)}",
         None if correlation is None else False,
         "cells are counted sparsely here: only those that were visited take memory",
@@ -143,8 +125,6 @@ def _encoder_is_last(here: Here) -> Finding:
     known = {name: value for name, value in values.items() if value is not None}
     return here.finding(
         "metrics-encoder",
-        "The encoder performs low: it correlates least of the paper's five",
-        PICTURE,
         f"{listed(values, 2)} with {here.most} trajectories",
         min(known, key=known.__getitem__) == "encoder" if len(known) == len(values) else None,
     )
@@ -157,15 +137,16 @@ def _optimal(environment: str, returns: Sequence[Sequence[float]], steps: int) -
     last = ", ".join(f"{run[-1]:.0f}" for run in returns)
     holds = all(max(run) >= enough for run in returns)
     zoo = "The benchmark of rl-zoo, from which the paper has the settings, tells {:.0f} ± {:.0f}"
-    return Finding(
+    return finding(
         "optimal-reward",
-        f"The best policy of every run of PPO has a mean return of {enough:.0f} or more, within "
-        f"{NEAR:.0%} of the range's upper end",
-        f"range of rewards {low} to {high}",
         f"best {best}; last {last}; {steps:,} steps of training",
         holds,
         environment,
         "" if holds else zoo.format(*published()["zoo_return"][environment]),
+        enough=enough,
+        near=NEAR,
+        low=low,
+        high=high,
     )
 
 
@@ -179,18 +160,6 @@ def _less(values: Mapping[str, float | None], name: str) -> bool | None:
     own = values[name]
     others = [value for other, value in values.items() if other != name]
     return _all([None if own is None or value is None else own < value for value in others])
-
-
-def listed(values: Mapping[str, float | None], digits: int) -> str:
-    """Write numbers behind what they are of."""
-    return ", ".join(f"{name} {shown(value, digits)}" for name, value in values.items())
-
-
-def shown(value: float | None, digits: int) -> str:
-    """Write a number, a huge one with an exponent, a dash for None."""
-    if value is None:
-        return "–"
-    return f"{value:.{digits}f}" if abs(value) < 1e6 else f"{value:.2g}"
 
 
 FAST = "supervector, fast start"  # the library's own fit of the background model
@@ -305,6 +274,11 @@ def _by_place(texts: Mapping[str, str]) -> str:
     return ", ".join(f"{short(place)} {text}" for place, text in texts.items())
 
 
+def listed(values: Mapping[str, float | None], digits: int) -> str:
+    """Write numbers behind what they are of."""
+    return ", ".join(f"{name} {shown(value, digits)}" for name, value in values.items())
+
+
 def _mean(rows: Rows, name: str) -> float | None:
     known: Sequence[float] = [row[name] for row in rows if row[name] is not None]
     return float(np.mean(known)) if known else None
@@ -316,7 +290,7 @@ def percent(share: float | None) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Counts(evaluations.SetCounts):
+class Counts(SetCounts):
     """What is compared, beside the counts of the sets of policies."""
 
     # The paper's five and pivec's own; any that need nothing but states.
@@ -404,24 +378,4 @@ def judge(numbers: Mapping[str, Any], _counts: Counts) -> Account:
     return Account(numbers["units"], tables(numbers), findings(numbers), remarks(numbers))
 
 
-SHOWS = (
-    "Figure 3: correlation with returns, distance error and distance variance of "
-    "characterizations over the number of trajectories"
-)
-COUNTS = {
-    "smoke": Counts(
-        **evaluations.SETS["smoke"],
-        parameters={
-            "supervector": {"n_components": 8},
-            "discriminator": {"n_units": 16, "epochs": 2},
-            "encoder": {"n_units": 8, "n_latent": 8, "epochs": 1},
-            "visitation": {"n_components": 8},
-        },
-    ),
-    "small": Counts(
-        **evaluations.SETS["small"],
-        parameters={"discriminator": {"epochs": 2}, "encoder": {"epochs": 2}},
-    ),
-    "paper": Counts(**evaluations.SETS["paper"]),
-}
-RECIPE = Recipe("metrics", SHOWS, COUNTS, needs, make, judge)
+RECIPE = Recipe.of("metrics", Counts, needs, make, judge)

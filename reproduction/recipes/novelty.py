@@ -26,7 +26,7 @@ from reproduction.figures import (
 )
 from reproduction.pipeline import Pipeline, Training
 from reproduction.published import notes
-from reproduction.recipes import Account, Finding, Need, Recipe, Result
+from reproduction.recipes import Account, Finding, Need, Recipe, Result, finding
 from reproduction.tables import Array, bootstrap_interval, column, markdown
 from reproduction.training.novelty import read_generations
 from reproduction.worlds.deceptive_point import START, WALLS
@@ -70,33 +70,21 @@ def findings(
     """What the paper says, beside what came out."""
     stuck, best = finals[ES], max(values.max() for values in policies.values())
     result = [
-        Finding(
+        finding(
             "novelty-trap",
-            "ES stays in the pocket",
-            f"{POCKET}",
             f"{stuck.mean():.3f}, at most {stuck.max():.3f} (the bar begins at {EDGE:.2f})",
             bool(stuck.max() <= EDGE),
         ),
-        Finding(
-            "novelty-trap",
-            "The best policy of all runs reaches the paper's optimum",
-            f"{BEST}",
-            f"{best:.2f}",
-            bool(best >= BEST),
-        ),
+        finding("novelty-best", f"{best:.2f}", bool(best >= BEST)),
     ]
     for name in (TERMINAL, GAUSSIAN, SUPERVECTOR, VISITATION):
         final, low, high = finals[name], curves[name]["low"][-1], curves[name]["high"][-1]
-        result.append(
-            Finding(
-                "novelty-overcome" if name in (GAUSSIAN, SUPERVECTOR) else "",
-                f"{name} goes beyond it",
-                f"above {POCKET}, at best {BEST}" if name != VISITATION else "",
-                f"{final.mean():.2f} (95 %: {low:.2f} to {high:.2f}), at best {final.max():.2f}, "
-                f"out in {_out(final)} runs",
-                bool(low > EDGE),
-            )
+        key = {TERMINAL: "-terminal", VISITATION: "-visitation"}.get(name, "")
+        ours = (
+            f"{final.mean():.2f} (95 %: {low:.2f} to {high:.2f}), at best {final.max():.2f}, out "
+            f"in {_out(final)} runs"
         )
+        result.append(finding(f"novelty-overcome{key}", ours, bool(low > EDGE), name=name))
     for name in (GAUSSIAN, SUPERVECTOR):
         # The same run begins with the same networks in both.
         gaps = (finals[TERMINAL] - finals[name])[:, None]
@@ -104,14 +92,14 @@ def findings(
             float(x) for x in (gaps.mean(), *np.ravel(bootstrap_interval(gaps, rng)))
         )
         alike = low <= 0 <= high
+        worse = alike and mean <= 0
         result.append(
-            Finding(
+            finding(
                 "novelty-terminal",
-                f"The terminal state is better, but not significantly, than {name.split(', ')[1]}",
-                "slightly better, not significantly",
                 f"{mean:+.2f} (95 %: {low:+.2f} to {high:+.2f})",
-                None if alike and mean <= 0 else alike,
-                why="worse, but not significantly so" if alike and mean <= 0 else "",
+                None if worse else alike,
+                why="worse, but not significantly so" if worse else "",
+                name=name.split(", ")[1],
             )
         )
     return result
@@ -264,6 +252,4 @@ def curve(steps: Array, best: Array, rng: np.random.Generator) -> dict[str, list
     return {name: array.tolist() for name, array in arrays.items()}
 
 
-SHOWS = "Figure 5 (b): novelty search in the deceptive point, best mean return so far"
-COUNTS = {"smoke": Counts(1), "small": Counts(5), "paper": Counts(10)}
-RECIPE = Recipe("novelty", SHOWS, COUNTS, needs, make, judge)
+RECIPE = Recipe.of("novelty", Counts, needs, make, judge)

@@ -23,7 +23,7 @@ from reproduction.figures import (
 )
 from reproduction.pipeline import Pipeline
 from reproduction.published import notes, toml
-from reproduction.recipes import PICTURE, Account, Calculation, Finding, Need, Recipe, Result
+from reproduction.recipes import Account, Calculation, Finding, Need, Recipe, Result, finding
 from reproduction.tables import Array, bootstrap_interval, column, different, markdown, where
 from reproduction.training import trust_region as path
 
@@ -38,7 +38,6 @@ TITLES = {
 }
 _SUFFIXES = {"ends": "end points", "anew": "old policy played anew", "64": "64 units"}
 PAPER_THRESHOLDS = {"max-tv": 0.4, "gaussian": 10.0, "supervector": 0.05}
-PAPER_CLIPPED = 10.0
 OPEN = "an interval reaches over 0"
 OTHER_SCRIPTS = "the paper's belong to its scripts' other mines, paths and networks"
 
@@ -153,64 +152,42 @@ def findings(numbers: Mapping[str, Any]) -> list[Finding]:
     )
 
     def compare(
-        of: str,
-        claim: str,
-        paper: str,
-        better: str,
-        *others: str,
-        values: Mapping[str, Array] = whole,
+        key: str, better: str, *others: str, values: Mapping[str, Array] = whole
     ) -> Finding:
         gaps = Gaps(values, better, others)
         alone = numbers["methods"][better]["self_stops"]
         why = OPEN if gaps.holds is None else ""
         if gaps.holds is False and alone:
             why = f"two samples of one policy exceed its threshold in {alone:.0%} of the iterations"
-        return Finding(of, claim, paper, str(gaps), gaps.holds, why=why)
+        return finding(key, str(gaps), gaps.holds, why=why)
 
     chosen = {name: numbers["chosen"][name] for name in PAPER_THRESHOLDS}
     shares = {name: numbers["methods"][name]["stopped"] for name in PAPER_THRESHOLDS}
-    best = "Max TV is the best of the constraints"
-    slow = "Gaussian ends (last tenth) above all others without clipping"
-    clipped = "PPO with ratio clipping and 640 updates reaches notably higher results"
-    highest, above = "to the highest score overall", f"above {PAPER_CLIPPED:g}"
     return [
-        compare("trust-actions", best, "best suited", "max-tv", "gaussian", "supervector"),
-        *(
-            compare(f"trust-{name}", f"{capital} outperforms no constraint", "yes", name, "none")
-            for name, capital in (("gaussian", "Gaussian"), ("supervector", "Supervector"))
-        ),
-        compare(
-            *("trust-slow", slow, highest, "gaussian", "max-tv", "supervector", "none"),
-            values=last,
-        ),
+        compare("trust-actions", "max-tv", "gaussian", "supervector"),
+        compare("trust-gaussian", "gaussian", "none"),
+        compare("trust-supervector", "supervector", "none"),
+        compare("trust-slow", "gaussian", "max-tv", "supervector", "none", values=last),
         _peak(numbers),
-        Finding(
+        finding(
             "trust-thresholds",
-            "The best thresholds of Max TV, Gaussian and supervector are the paper's",
-            ", ".join(f"{value:g}" for value in PAPER_THRESHOLDS.values()),
             ", ".join(f"{value:g}" for value in chosen.values()),
             chosen == PAPER_THRESHOLDS,
             why="" if chosen == PAPER_THRESHOLDS else OTHER_SCRIPTS,
         ),
-        Finding(
+        finding(
             "trust-occasionally",
-            "Each constraint ends the updates of some iterations, but not of all",
-            "occasionally",
             ", ".join(f"{title(name)} {share:.0%}" for name, share in shares.items()),
             all(0 < share < 1 for share in shares.values()),
         ),
-        compare("trust-clipped", clipped, above, "clipped", "max-tv", "gaussian", "supervector"),
+        compare("trust-clipped", "clipped", "max-tv", "gaussian", "supervector"),
     ]
 
 
 def _peak(numbers: Mapping[str, Any]) -> Finding:
     """Judge whether supervectors are quick, have their peak in the first two thirds, and drop."""
-    claim = (
-        "Supervector learns faster in the first fifth than Gaussian and no constraint, has its "
-        "best tenth before two thirds of training, and is below it in the last"
-    )
     if numbers["tenths"] is None:
-        return Finding("trust-peak", claim, PICTURE, "–", None, why="its numbers were not kept")
+        return finding("trust-peak", "–", None, why="its numbers were not kept")
     parts = {name: np.array(rows) for name, rows in numbers["tenths"].items()}
     mine = parts["supervector"].mean(axis=0)
     peak = int(mine.argmax())
@@ -226,10 +203,8 @@ def _peak(numbers: Mapping[str, Any]) -> Finding:
     verdicts = (early, quick.holds, drop.holds)
     holds = False if False in verdicts else None if None in verdicts else True
     mean, low, high = drop.gaps["last"]
-    return Finding(
+    return finding(
         "trust-peak",
-        claim,
-        PICTURE,
         f"first fifth {quick}; best in tenth {peak + 1} of 10, last one {-mean:+.2f} "
         f"(95 %: {-high:+.2f} to {-low:+.2f})",
         holds,
@@ -327,7 +302,7 @@ def needs(pipeline: Pipeline, counts: Counts) -> list[Need]:  # noqa: ARG001 - a
     amounts |= dict.fromkeys(counts.variants, few)
     for name in amounts:
         if name in path.CONSTRAINTS or name in path.SEARCHED_VARIANTS:
-            amounts[name] += few * (len(path.RANGES[path.base_of(name)].first) - 1)
+            amounts[name] += few * (len(path.RANGES[path.base_of(name)]["first"]) - 1)
     return [
         Calculation(
             f"runs of {name} in pivec/DangerousPath-v0", amount, _seconds(name, counts.steps)
@@ -384,7 +359,7 @@ def make(pipeline: Pipeline, counts: Counts) -> Result:
 
 def _search(names: Sequence[str], runner: Any, repetitions: Sequence[int]) -> Runs:
     """Run all thresholds, and more of them while the best lies at the edge of its range."""
-    todo = [(name, value) for name in names for value in path.RANGES[path.base_of(name)].first]
+    todo = [(name, value) for name in names for value in path.RANGES[path.base_of(name)]["first"]]
     swept: Runs = {}
     while todo:
         swept |= runner(todo, repetitions, "search")
@@ -498,10 +473,4 @@ def _rows(runs: Runs, part: str, pipeline: Pipeline) -> list[dict[str, Any]]:
     ]
 
 
-SHOWS = "Figure 5 (a): PPO on the dangerous path, its updates stopped by different constraints"
-COUNTS = {
-    "smoke": Counts(2, 2, 8_192, ("gaussian-ends", "none-64")),
-    "small": Counts(10, 10, 1_000_000),
-    "paper": Counts(50, 10, 1_000_000),
-}
-RECIPE = Recipe("trust-region", SHOWS, COUNTS, needs, make, judge)
+RECIPE = Recipe.of("trust-region", Counts, needs, make, judge)

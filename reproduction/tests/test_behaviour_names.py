@@ -9,10 +9,9 @@ from reproduction.training.runs import behaviour_named
 
 
 def test_behaviours_by_name_take_defaults_arguments_and_the_seed() -> None:
-    defaults = {"supervector": {"n_components": 4, "relevance": 8.0}}
-    made = behaviour_named('supervector{"n_components": 7}', defaults, seed=3)
-    assert (made.n_components, made.relevance, made.random_state) == (7, 8.0, 3)
-    assert behaviour_named('supervector{"random_state": 5}', {}, seed=3).random_state == 5
-    assert behaviour_named("gaussian", defaults, seed=3).covariance == "diagonal"
+    made = behaviour_named('supervector{"n_components": 7}', seed=3)
+    assert (made.n_components, made.init, made.random_state) == (7, "kmeans", 3)
+    assert behaviour_named('supervector{"random_state": 5}', seed=3).random_state == 5
+    assert behaviour_named("gaussian", seed=3).covariance == "diagonal"
     with pytest.raises(UsageError, match="gausian"):
-        behaviour_named("gausian", {}, 0)
+        behaviour_named("gausian", 0)

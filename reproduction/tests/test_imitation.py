@@ -92,6 +92,7 @@ def runs_with(correlations, last=0.1, environment="LunarLander-v3", expert=250.0
             "first_steps": 0.5,
             "last_steps": 0.1,
             "correlation_of_steps": -0.4,
+            "correlation_by_visitation": -0.2,
             **more,
         }
         for i, value in enumerate(correlations)

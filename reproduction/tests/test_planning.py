@@ -36,7 +36,7 @@ def _recipes(monkeypatch):
         Recipe(name, "", dict.fromkeys(("smoke", "small", "paper"), Counts(1)), needs, None, None)
         for name in ("one", "two")
     ]
-    monkeypatch.setattr(planning, "chosen_recipes", lambda names: both)
+    monkeypatch.setattr("reproduction.runner.chosen_recipes", lambda names: both)
 
 
 @pytest.mark.usefixtures("_recipes")
@@ -117,7 +117,7 @@ def planned(monkeypatch, tmp_path, *needs_of_recipes, scale="smoke"):
         Recipe(f"{i}", "", counts, lambda _shop, _counts, own=own: list(own), None, None)
         for i, own in enumerate(needs_of_recipes)
     ]
-    monkeypatch.setattr(planning, "chosen_recipes", lambda _: recipes)
+    monkeypatch.setattr("reproduction.runner.chosen_recipes", lambda _: recipes)
     return planning.plan("all", scale, tmp_path)
 
 

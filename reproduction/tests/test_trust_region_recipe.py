@@ -43,10 +43,10 @@ def test_the_best_threshold_lies_inside_of_what_was_searched(made):
         mine = [entry for entry in numbers["sweep"] if entry["method"] == name]
         tried, thresholds = [entry["threshold"] for entry in mine], RANGES[base_of(name)]
         assert tried == sorted(tried)
-        assert set(thresholds.first) <= set(tried)
+        assert set(thresholds["first"]) <= set(tried)
         best = max(mine, key=lambda entry: entry["area"][0])["threshold"]
         assert numbers["chosen"][name] == best
-        ends = {(*thresholds.lower, tried[0])[-1], thresholds.higher[-1]}
+        ends = {(*thresholds["lower"], tried[0])[-1], thresholds["higher"][-1]}
         assert best in ends or tried[0] < best < tried[-1]
     assert "none-64" not in numbers["chosen"]
     assert all(each["holds"] is None for each in numbers["findings"]), "smoke tells nothing"
@@ -98,7 +98,7 @@ def test_the_first_thresholds_are_the_papers():
         ("gaussian", "0.5 1.0 2.0 3.0 5.0 10.0 15.0 20.0"),
         ("supervector", "0.01 0.05 0.1 0.15 0.2 0.3 0.4 0.5"),
     ):
-        assert RANGES[name].first == tuple(map(float, text.split()))
+        assert RANGES[name]["first"] == list(map(float, text.split()))
 
 
 def test_intervals_are_of_the_mean():

@@ -520,15 +520,6 @@ def read_ledger(path: Path) -> list[Played]:
     return generations
 
 
-def append_to_ledger(path: Path, played: Played) -> None:
-    """Add a generation that was played."""
-    row = played._asdict() | {"fitness": played.fitness.tolist()}
-    with open(path, "a", encoding="utf-8") as file:
-        file.write(json.dumps(row) + "\n")
-        file.flush()
-        os.fsync(file.fileno())
-
-
 def evolve(run: Run, report: Report) -> TrainedRun:
     """Run a search to its end, from where it stands."""
     values, total = run.settings, run.settings["generations"]
@@ -598,5 +589,9 @@ def _played(
         fitness.append(part_fitness)
         steps += part_steps
     played = Played(checksum, np.concatenate(fitness), steps)
-    append_to_ledger(run.state / LEDGER, played)
+    row = played._asdict() | {"fitness": played.fitness.tolist()}
+    with open(run.state / LEDGER, "a", encoding="utf-8") as file:
+        file.write(json.dumps(row) + "\n")
+        file.flush()
+        os.fsync(file.fileno())
     return played

@@ -33,7 +33,6 @@ from reproduction.training.runs import (
     Report,
     Run,
     TrainedRun,
-    behaviour_defaults,
     behaviour_named,
     read_arrays,
     settings_for,
@@ -269,7 +268,7 @@ def search(run: Run, report: Report) -> TrainedRun:
     """Run a search to its end, from where it stands."""
     values, total = run.settings, run.settings["generations"]
     text = values.get("behaviour")
-    behaviour = None if text is None else behaviour_named(text, behaviour_defaults(), run.seed)
+    behaviour = None if text is None else behaviour_named(text, run.seed)
     kept = wanted(run.checkpoints, total - 1, values["keep_every"])
     # A run has one core: workers that share it only get in each other's way.
     with threads(1):

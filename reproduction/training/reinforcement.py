@@ -11,19 +11,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
-from gymnasium.spaces import Box, Dict, Discrete, Tuple, flatten_space
+from gymnasium.spaces import Box, Dict, Tuple, flatten_space
 from numpy.typing import NDArray
 from stable_baselines3 import A2C, PPO
 from stable_baselines3.common.callbacks import BaseCallback
-from stable_baselines3.common.preprocessing import is_image_space
 from stable_baselines3.common.sb2_compat.rmsprop_tf_like import RMSpropTFLike
 from stable_baselines3.common.vec_env import VecEnv
 
-from pivec.errors import PivecError, UsageError
+from pivec.errors import PivecError
 from pivec.files import atomic_write
 from pivec.policies import NetworkPolicy, convert_sb3, save_policy
 from pivec.rollouts import Environment, Layout, make_lanes
@@ -190,11 +189,7 @@ class NumpyRollouts:
         self: Any, env: Any, callback: Any, rollout_buffer: Any, n_rollout_steps: int
     ) -> bool:
         """Fill the buffer; as the library does it, but for where random numbers come from."""
-        box, shown = self.action_space, self.observation_space
-        vectors = isinstance(shown, Box) and not is_image_space(shown)
-        if not (vectors and isinstance(box, Box | Discrete)):
-            library = super().collect_rollouts  # type: ignore[misc]
-            return bool(library(env, callback, rollout_buffer, n_rollout_steps))
+        box = self.action_space
         rollout_buffer.reset()
         callback.on_rollout_start()
         networks, n = ActorCritic(self.policy), env.num_envs
@@ -307,13 +302,8 @@ class _Keeper(BaseCallback):  # type: ignore[misc]  # the library has no types h
 
     def keep(self, step: int) -> None:
         """Write the policy as it is."""
-        policy = convert_sb3(self.model)
-        if not isinstance(policy, NetworkPolicy):
-            raise UsageError(
-                f"{self._run.environment.name} shows images, but only policies of vectors are "
-                "trained: train with your own code, and compare those checkpoints"
-            )
         path = self._run.path / f"step_{step}.safetensors"
+        policy = cast(NetworkPolicy, convert_sb3(self.model))
         save_policy(policy, path, self._run.about(step, self.mean_return))
 
     def _on_training_start(self) -> None:

@@ -44,11 +44,6 @@ class TrainedRun:
     reason: str  # why it ended
     reused: bool = False  # it was finished before
 
-    @property
-    def n_policies(self) -> int:
-        """Number of checkpoints."""
-        return sum(path.suffix in (".safetensors", ".neat") for path in self.folder.rglob("*"))
-
 
 @dataclass(frozen=True)
 class Run:
@@ -215,19 +210,13 @@ def _tables() -> dict[str, Any]:
     return tomllib.loads(text)
 
 
-def behaviour_named(text: str, defaults: dict[str, dict[str, Any]], seed: int) -> Characterization:
+def behaviour_named(text: str, seed: int) -> Characterization:
     """Make a characterization from its name, or as ``supervector{"n_components": 8}``."""
     name, given = split_arguments(text)
-    made = characterization(name, **{**defaults.get(name, {}), **given})
+    made = characterization(name, **{**_tables()["behaviours"].get(name, {}), **given})
     if "random_state" in made.get_params(deep=False) and "random_state" not in given:
         made.set_params(random_state=seed)
     return made
-
-
-def behaviour_defaults() -> dict[str, dict[str, Any]]:
-    """Give the arguments of characterizations in novelty search, by name."""
-    defaults: dict[str, dict[str, Any]] = _tables()["behaviours"]
-    return defaults
 
 
 def neat_sections() -> dict[str, tuple[str, ...]]:
@@ -244,15 +233,9 @@ def is_published(algorithm: str, environment: str) -> bool:
 def settings_for(
     algorithm: str, environment: str, changes: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """Return the settings of an algorithm in an environment.
+    """Return the settings of an algorithm in an environment, with some replaced by ``changes``.
 
-    Parameters
-    ----------
-    algorithm : {"ppo", "a2c", "cmaes", "neat", "es", "nsr-es"}
-    environment : str
-        A Gymnasium id; one that the paper does not have gets general settings.
-    changes : mapping, optional
-        Values to use instead; each must be of the kind that it replaces.
+    An environment that the paper does not have gets general settings.
     """
     if algorithm not in ALGORITHMS:
         raise UsageError(

@@ -11,10 +11,10 @@ from typing import Any
 
 from threadpoolctl import threadpool_limits
 
-from pivec.errors import MissingExtra, PivecError, UsageError
+from pivec.errors import MissingExtra, PivecError
 from pivec.files import make_folder
 from pivec.parallel import Engine, Tell, WorkFailed, current, on_engine
-from pivec.rollouts import Environment, choose_backend
+from pivec.rollouts import Environment
 from pivec.terminal import Progress
 from reproduction.training.evolution import Architecture, spaces_of
 from reproduction.training.runs import (
@@ -22,8 +22,6 @@ from reproduction.training.runs import (
     Report,
     Run,
     TrainedRun,
-    behaviour_defaults,
-    behaviour_named,
     is_published,
     settings_for,
 )
@@ -73,7 +71,10 @@ def plan_runs(
     environment = Environment.of(env, env_kwargs)
     changes = dict(settings or {}) | ({} if steps is None else {"steps": steps})
     values = settings_for(algo, environment.name, changes)
-    _check(algo, environment, values, seed)
+    if algo in _PACKAGES and importlib.util.find_spec(_PACKAGES[algo]) is None:
+        raise MissingExtra(f"training by {algo}", "train")
+    if algo in POPULATIONS:  # before any process is started
+        Architecture.of(*spaces_of(environment))
     kept = CHECKPOINTS if checkpoints is None and algo not in POPULATIONS else checkpoints
     origin = "settings of the paper" if is_published(algo, environment.name) else "general settings"
     if kept is not None and not isinstance(kept, int):
@@ -82,23 +83,6 @@ def plan_runs(
         Run(folder, algo, environment, seed + number, values, kept, origin)
         for number, folder in enumerate(folders)
     ]
-
-
-def _check(algo: str, environment: Environment, values: Mapping[str, Any], seed: int) -> None:
-    """Reject what cannot be trained before any process is started."""
-    if algo in _PACKAGES and importlib.util.find_spec(_PACKAGES[algo]) is None:
-        raise MissingExtra(f"training by {algo}", "train")
-    if algo in ("cmaes", "neat") and values["population"] < 4:
-        raise UsageError(f"population must be at least 4, but is {values['population']}")
-    if algo not in POPULATIONS and values["steps"] < 1:
-        raise UsageError(f"steps must be at least 1, but is {values['steps']}")
-    if "behaviour" in values:
-        behaviour_named(values["behaviour"], behaviour_defaults(), seed)
-    if "backend" in values:
-        choose_backend(values["backend"], environment)
-    spaces = spaces_of(environment)
-    if algo in POPULATIONS:
-        Architecture.of(*spaces)
 
 
 def finish_runs(runs: Sequence[Run]) -> Iterator[tuple[Run, TrainedRun]]:

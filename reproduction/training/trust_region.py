@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from pivec.errors import UsageError
 from pivec.parallel.compiled import compiler
+from reproduction.published import toml
 from reproduction.training.cloning import orthogonal
 from reproduction.training.novelty import adam_step
 from reproduction.worlds.dangerous_path import MINE, RIGHT, draw_outcomes, locations
@@ -627,35 +628,9 @@ def learn_path(settings: PathSettings, path_seed: int, seed: int | list[int]) ->
     return run
 
 
-class Thresholds(NamedTuple):
-    """What is searched: the paper's range, and what is tried while the best lies at its edge."""
-
-    first: tuple[float, ...]
-    lower: tuple[float, ...]  # below the first, nearest first
-    higher: tuple[float, ...]  # above them, nearest first
-
-
-_DECADES = tuple(digit * 10.0**power for power in range(2, 6) for digit in (1, 2, 5))
-RANGES: Mapping[str, Thresholds] = {
-    "max-tv": Thresholds(
-        (0.001, 0.005, 0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5),
-        (0.0005, 0.0002, 0.0001),
-        (0.6, 0.7, 0.8, 0.9, 1.0),  # 1 is never exceeded
-    ),
-    "gaussian": Thresholds(
-        (0.5, 1.0, 2.0, 3.0, 5.0, 10.0, 15.0, 20.0), (0.2, 0.1), (50.0, *_DECADES, 1e6)
-    ),
-    "supervector": Thresholds(
-        (0.01, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5),
-        (0.005, 0.002, 0.001),
-        (1.0, 2.0, 5.0, 10.0, 20.0, 50.0),
-    ),
-    "visitation": Thresholds(
-        (0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4),
-        (0.005, 0.002, 0.001),
-        (0.5, 0.6, 0.7, 0.8, 0.9, 1.0),
-    ),
-}
+# By rule: ``first``, the paper's range, and ``lower`` and ``higher``, nearest first, which are tried
+# while the best lies at its edge.
+RANGES: Mapping[str, Mapping[str, list[float]]] = toml("recipes")["thresholds"]
 
 # What the paper compares, with all repetitions: constraints, whose thresholds are searched, and PPO
 # without one.
@@ -691,14 +666,16 @@ def settings_of(name: str, threshold: float = np.inf) -> PathSettings:
     return made._replace(**_CHANGES.get(name.rpartition("-")[2], {}))
 
 
-def next_threshold(areas: Mapping[float, float], thresholds: Thresholds) -> float | None:
+def next_threshold(
+    areas: Mapping[float, float], thresholds: Mapping[str, Sequence[float]]
+) -> float | None:
     """What to try after these, by their mean areas: beyond the edge at which the best lies."""
     best = max(areas, key=areas.__getitem__)
     further: Sequence[float] = ()
     if best == max(areas):
-        further = thresholds.higher
+        further = thresholds["higher"]
     elif best == min(areas):
-        further = thresholds.lower
+        further = thresholds["lower"]
     return next((value for value in further if value not in areas), None)
 
 

@@ -21,6 +21,7 @@ from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
 Lanes = NDArray[np.intp]
+Moved = tuple[NDArray[np.float64], NDArray[np.bool_]]  # rewards, and what terminated
 _DRAWN = 256  # random numbers drawn of a lane's stream at a time
 
 
@@ -28,17 +29,10 @@ class ArrayVectorEnv(VectorEnv[Any, Any, Any], ABC):
     """Lanes on arrays, with Gymnasium's autoreset on the next step.
 
     A subclass has the arguments of its single environment, and after them ``max_episode_steps``
-    (as registered) and ``render_mode``; it keeps the state of all lanes in arrays and gives:
-
-    - `start_episodes`: bring lanes into the first state of an episode;
-    - `move`: take an action in lanes; counting steps and cutting episodes happens here;
-    - `observe`: what lanes show;
-    - `picture`: a lane as an image.
-
-    What happens in them belongs into free functions on arrays, which the single environment
-    calls with arrays of length one. Random numbers come from `random` only, which gives each lane
-    what ``self.np_random.random(count)`` gives the single environment. Then lane i of
-    ``reset(seed=s)`` goes through the episodes of a single environment after ``reset(seed=s + i)``.
+    (as registered) and ``render_mode``; it keeps the state of all lanes in arrays and has
+    `start_episodes`, `move`, `observe` and `picture`. Random numbers come from `random` only, which
+    gives each lane what ``self.np_random.random(count)`` gives the single environment. Then lane i
+    of ``reset(seed=s)`` goes through the episodes of a single one after ``reset(seed=s + i)``.
     """
 
     metadata: dict[str, Any] = {  # noqa: RUF012 - as Gymnasium has it
@@ -75,10 +69,8 @@ class ArrayVectorEnv(VectorEnv[Any, Any, Any], ABC):
         """Bring ``lanes`` into the first state of an episode."""
 
     @abstractmethod
-    def move(
-        self, lanes: Lanes, actions: NDArray[Any]
-    ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-        """Take a row of ``actions`` in each of ``lanes``; return rewards and what terminated."""
+    def move(self, lanes: Lanes, actions: NDArray[Any]) -> Moved:
+        """Take a row of ``actions`` in each of ``lanes``."""
 
     @abstractmethod
     def observe(self, lanes: Lanes) -> NDArray[Any]:

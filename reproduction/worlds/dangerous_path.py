@@ -14,7 +14,7 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from pivec.arguments import Count, Range, Seed, checked
-from reproduction.worlds import ArrayVectorEnv, LaneEnv, Lanes
+from reproduction.worlds import ArrayVectorEnv, LaneEnv, Lanes, Moved
 
 MINE, NOTHING, RIGHT = -1, 0, 1
 
@@ -75,10 +75,7 @@ def picture(outcomes: Outcomes, place: int, best: int, pixels: int = 24) -> NDAr
 
 
 class DangerousPathVectorEnv(ArrayVectorEnv):
-    """Many agents on one path: `gymnasium.make_vec("pivec/DangerousPath-v0", num_envs=8)`.
-
-    Its arguments are those of `DangerousPathEnv`.
-    """
+    """Many agents on one path, with the arguments of `DangerousPathEnv`."""
 
     metadata = {**ArrayVectorEnv.metadata, "render_fps": 4}  # noqa: RUF012
 
@@ -103,9 +100,7 @@ class DangerousPathVectorEnv(ArrayVectorEnv):
         """Put agents at the start."""
         self._places[lanes] = self._best[lanes] = 0
 
-    def move(
-        self, lanes: Lanes, actions: NDArray[Any]
-    ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    def move(self, lanes: Lanes, actions: NDArray[Any]) -> Moved:
         """Take an action in each of ``lanes``."""
         self._places[lanes], self._best[lanes], rewards = advance(
             self.outcomes, self._places[lanes], self._best[lanes], actions

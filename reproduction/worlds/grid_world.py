@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from pivec.arguments import Count, checked
 from pivec.errors import UsageError
-from reproduction.worlds import ArrayVectorEnv, LaneEnv, Lanes
+from reproduction.worlds import ArrayVectorEnv, LaneEnv, Lanes, Moved
 
 TIMEOUT = 500
 UP, RIGHT, DOWN, LEFT = range(4)
@@ -85,10 +85,7 @@ def picture(walls: NDArray[np.bool_], cell: int, pixels: int = 48) -> NDArray[np
 
 
 class GridWorldVectorEnv(ArrayVectorEnv):
-    """Many agents in worlds alike: `gymnasium.make_vec("pivec/GridWorld-v0", num_envs=8)`.
-
-    Arguments are those of `GridWorldEnv`.
-    """
+    """Many agents in worlds alike, with the arguments of `GridWorldEnv`."""
 
     metadata = {**ArrayVectorEnv.metadata, "render_fps": 8}  # noqa: RUF012
 
@@ -119,9 +116,7 @@ class GridWorldVectorEnv(ArrayVectorEnv):
         """Put agents at the lower left."""
         self._cells[lanes] = self._taken[lanes] = 0
 
-    def move(
-        self, lanes: Lanes, actions: NDArray[Any]
-    ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    def move(self, lanes: Lanes, actions: NDArray[Any]) -> Moved:
         """Take an action in each of ``lanes``, or a random one instead."""
         if self.random_action:
             actions = disturbed(actions, self.random(lanes)[:, 0], self.random_action)
@@ -147,16 +142,9 @@ class GridWorldEnv(LaneEnv):
     Gaussians describe badly. Reaching the goal ends the episode with the only reward, 1 − steps /
     500; registered, an episode has at most 500 steps.
 
-    Parameters
-    ----------
-    width, height : int
-        Columns and rows.
-    walls : sequence of pairs (column, row)
-        Cells that cannot be entered, from (0, 0), the start at the lower left.
-    random_action : float
-        Probability that one of the four actions, each as likely, replaces the one taken.
-    render_mode : str, optional
-        ``rgb_array``.
+    There are ``width`` columns and ``height`` rows; ``walls`` are pairs (column, row) of cells that
+    cannot be entered, and ``random_action`` is the probability that one of the four actions, each
+    as likely, replaces the one taken. The ``render_mode`` may be ``rgb_array``.
     """
 
     vectorised = GridWorldVectorEnv

@@ -16,8 +16,6 @@ from reproduction.training.evolution import (
     Arena,
     CmaEs,
     NeatSearch,
-    Played,
-    append_to_ledger,
     evolve,
     read_ledger,
     spaces_of,
@@ -139,7 +137,8 @@ def test_a_generation_that_comes_out_differently_is_told(tmp_path):
 
 def test_numbers_of_the_ledger_come_back_exactly(tmp_path):
     fitness = np.random.default_rng(0).normal(size=5) / 3
-    append_to_ledger(tmp_path / "l", Played("abc", fitness, 7))
+    row = {"checksum": "abc", "fitness": fitness.tolist(), "steps": 7}
+    (tmp_path / "l").write_text(json.dumps(row) + "\n")
     [again] = read_ledger(tmp_path / "l")
     np.testing.assert_array_equal(again.fitness, fitness)
     assert (again.checksum, again.steps) == ("abc", 7)

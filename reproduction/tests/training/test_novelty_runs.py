@@ -19,7 +19,8 @@ FEW = {"generations": 4, "batch_episodes": 4, "batch_steps": 0, "behaviour_episo
 def test_a_run_leaves_policies_that_can_be_compared(tmp_path) -> None:
     few = {**FEW, "behaviour": 'supervector{"n_components": 2}'}
     [run] = train(POINT, "nsr-es", tmp_path, settings=few, seed=2)
-    assert (run.n_policies, run.reason) == (4, "all generations are done")
+    assert len(list(run.folder.glob("*.safetensors"))) == 4
+    assert run.reason == "all generations are done"
     history = read_generations(run.folder)
     assert [each.number for each in history] == [0, 1, 2, 3]
     assert history[-1].steps == run.steps == 300 + 4 * 500

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from functools import reduce
 from operator import add
@@ -70,29 +70,6 @@ class Change(NamedTuple):
         return {f"behaviour/{k}": value for k, value in values.items() if not math.isnan(value)}
 
 
-def run_figure(changes: Sequence[Change], title: str) -> Figure:
-    """Draw a run on its map, in a small figure."""
-    from pivec.report import PolicyRow, PolicyTable, map_figure
-
-    rows = [
-        PolicyRow(
-            label=change.label,
-            group="run",
-            step=change.step,
-            x=change.position[0],
-            y=change.position[1],
-            mean_return=change.mean_return,
-            episodes=change.n_episodes,
-            states=change.n_states,
-            source="",
-        )
-        for change in changes
-    ]
-    return map_figure(
-        PolicyTable(rows), title, colour="return" if changes[0].step is None else "step"
-    )
-
-
 class BehaviourMonitor:
     """Describes a policy repeatedly while it is trained, and measures how its behaviour changes.
 
@@ -149,19 +126,17 @@ class BehaviourMonitor:
         log: Log | None = None,
     ) -> None:
         self.changes: list[Change] = []
-        self._log = log
-        self._given = space if isinstance(space, Space) or space is None else Space.load(space)
+        self._log, self.expert = log, expert
+        self._given = Space.load(space) if isinstance(space, str | Path) else space
         if self._given is not None:
             self.method: Characterization = self._given.method
         else:
             seeded = "random_state" in characterization(method).get_params()
             arguments = {"random_state": seed} if seeded else {}
             self.method = characterization(method, **{**arguments, **(parameters or {})})
+        traits = self.method.traits
         self._fit_on = 0 if self._given is not None else fit_on
-        self._intervals = intervals and not (
-            self.method.traits.exact or self.method.traits.no_intervals
-        )
-        self.expert = expert
+        self._intervals = intervals and not (traits.exact or traits.no_intervals)
         self._waiting: list[VisitedStates] = []
         self._described: list[Descriptions] = []
         self._compared: list[Compared] = []
@@ -216,8 +191,25 @@ class BehaviourMonitor:
         return change
 
     def map_figure(self) -> Figure:
-        """Draw the run so far on the map."""
-        return run_figure(self.changes, self.method.name)
+        """Draw the run so far on the map, in a small figure."""
+        from pivec.report import PolicyRow, PolicyTable, map_figure
+
+        rows = [
+            PolicyRow(
+                label=change.label,
+                group="run",
+                step=change.step,
+                x=change.position[0],
+                y=change.position[1],
+                mean_return=change.mean_return,
+                episodes=change.n_episodes,
+                states=change.n_states,
+                source="",
+            )
+            for change in self.changes
+        ]
+        colour = "return" if self.changes[0].step is None else "step"
+        return map_figure(PolicyTable(rows), self.method.name, colour=colour)
 
     def has_settled(self, rule: ConvergenceRule) -> bool:
         """Whether behaviour has settled, see `ConvergenceRule`."""
@@ -235,8 +227,13 @@ class BehaviourMonitor:
             return self._given.descriptions
         data = joined(self._waiting)
         self.method.fit(data)
-        if "policies" not in self.method.traits.needs:
-            data = _parts(self._waiting, _LANDMARKS)
+        if "policies" not in self.method.traits.needs:  # parts of each, in the order of episodes
+            parts, first = [], 0
+            for window in self._waiting:
+                numbers = np.arange(first, first + window.n_episodes)
+                parts += np.array_split(numbers, min(_LANDMARKS, len(numbers)))
+                first += len(numbers)
+            data = regrouped(self._waiting, parts)
         return self.method.describe(data)
 
     def _describe(self, data: VisitedStates) -> tuple[Descriptions, Compared]:
@@ -247,30 +244,26 @@ class BehaviourMonitor:
 
     def _change(self, data: VisitedStates, landmarks: Descriptions) -> Change:
         described, compared = self._describe(data)
-        others: list[Compared | None] = [
-            self._compared[number] if self._compared else None for number in (-1, 0)
-        ]
-        previous, first, expert = (
-            _unmeasured(np.full((1, 1), np.nan))
-            if other is None
-            else self._measure(compared, other)
-            for other in [*others, self._expert_compared]
-        )
+        others = (self._compared[-1], self._compared[0]) if self._compared else (None, None)
+        measured = [self._measure(compared, other) for other in (*others, self._expert_compared)]
         self._described.append(described)
         self._compared.append(compared)
+        previous = measured[0]
         length, path_interval = self._path(previous)
+        distances = [float(found.distance[0, 0]) for found in measured]
+        bounds = [(float(found.low[0, 0]), float(found.high[0, 0])) for found in measured]
         return Change(
             data.labels[0],
             data.steps[0],
-            float(previous.distance[0, 0]),
-            float(first.distance[0, 0]),
-            float(expert.distance[0, 0]),
+            distances[0],
+            distances[1],
+            distances[2],
             length,
             float(previous.noise[0, 0]),
             float(previous.standard_error[0, 0]),
-            _bounds(previous),
-            _bounds(first),
-            _bounds(expert),
+            bounds[0],
+            bounds[1],
+            bounds[2],
             path_interval,
             self._place(described, landmarks),
             float(data.mean_returns[0]),
@@ -304,8 +297,10 @@ class BehaviourMonitor:
         reach = float(quantile * np.sqrt(self._path_variance))
         return length, tuple(np.maximum([length - reach, length + reach], 0.0).tolist())
 
-    def _measure(self, a: Compared, b: Compared) -> Intervals:
-        """Measure distances, with intervals if there are any."""
+    def _measure(self, a: Compared, b: Compared | None) -> Intervals:
+        """Measure distances, with intervals if there are any; NaN if there is no other."""
+        if b is None:
+            return _unmeasured(np.full((1, 1), np.nan))
         if self._intervals:
             return self.method.intervals(a, b)
         return _unmeasured(self.method.distances(a, b))
@@ -327,20 +322,6 @@ def _unmeasured(distances: NDArray[np.float64]) -> Intervals:
     return Intervals(distance=distances, level=float("nan"), **dict.fromkeys(names, unknown))
 
 
-def _bounds(intervals: Intervals) -> tuple[float, float]:
-    return float(intervals.low[0, 0]), float(intervals.high[0, 0])
-
-
 def _together(compared: list[Compared]) -> Compared:
     states = [part for part in compared if isinstance(part, VisitedStates)]
     return joined(states) if states else reduce(add, compared)
-
-
-def _parts(windows: list[VisitedStates], n: int) -> VisitedStates:
-    """Split each window into parts, in the order of its episodes."""
-    groups, first = [], 0
-    for window in windows:
-        numbers = np.arange(first, first + window.n_episodes)
-        groups += np.array_split(numbers, min(n, len(numbers)))
-        first += len(numbers)
-    return regrouped(windows, groups)

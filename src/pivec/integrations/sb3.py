@@ -7,7 +7,6 @@ model.learn(1_000_000, callback=pivec.integrations.sb3.BehaviourCallback(every=2
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -28,7 +27,7 @@ from pivec.states import Store, VisitedStates, check_finite, record_of
 from pivec.states.recorder import LOCK_SECONDS, RecorderOptions, batch_of_one, identity_of
 from pivec.statistics import ConvergenceRule
 from pivec.text import interval, rounded
-from pivec.workflows import collect
+from pivec.workflows import collect, find_store
 
 if find_spec("stable_baselines3") is None:
     raise MissingExtra("pivec.integrations.sb3", "sb3")
@@ -170,7 +169,13 @@ class BehaviourCallback(BaseCallback):  # type: ignore[misc]  # the library has 
         self._untrained = self._untrained or not resumes
         if self._recorder is None or not resumes or not self._recorder.is_current(self.model):
             self._recorder = _RolloutRecorder(self.model, self._recording, self._keep, resumes)
-        self._check_store()
+        if self._store is not None and Store.exists(self._store):  # which must not mix two runs
+            for label, row in Store(self._store).rows.items():
+                if row["group"] == self._group and (row["step"] or 0) > self.num_timesteps:
+                    raise UsageError(
+                        f"{self._store} has {label!r} of an earlier run, but this one starts at "
+                        f"step {self.num_timesteps}: use another folder or group"
+                    )
         if self._expert is not None and self.monitor.expert is None:
             self.monitor.expert = self._find_expert()
         self._begun = min(self._begun if self.changes else np.inf, self.num_timesteps)
@@ -248,26 +253,13 @@ class BehaviourCallback(BaseCallback):  # type: ignore[misc]  # the library has 
             for output in self.logger.output_formats:
                 output.write(shown, hidden, step)
 
-    def _check_store(self) -> None:
-        """Refuse to mix two runs."""
-        if self._store is None or not Store.exists(self._store):
-            return
-        for label, row in Store(self._store).rows.items():
-            if row["group"] == self._group and (row["step"] or 0) > self.num_timesteps:
-                raise UsageError(
-                    f"{self._store} has {label!r} of an earlier run, beyond the step "
-                    f"{self.num_timesteps} at which this one starts: use another folder or group"
-                )
-
     def _find_expert(self) -> VisitedStates:
         """Return the states of the expert."""
         expert = self._expert
         if isinstance(expert, VisitedStates):
             return expert
-        if isinstance(expert, str | os.PathLike):
-            folder = Path(expert)
-            if Store.exists(folder) or Store.exists(folder / "states"):
-                return Store.find(folder).load()
+        if (store := find_store(expert)) is not None:
+            return store.load()
         if self._spec() is None:
             raise UsageError(
                 "an expert policy needs an environment that was made by its Gymnasium id: give its "

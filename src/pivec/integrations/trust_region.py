@@ -196,22 +196,16 @@ class MaxBehaviourDistance:
             )
         data = joined(played)
         if self.noise > 0:
-            data = _with_noise(data, self.noise, self._rng)
+            noisy = [
+                [e + self._rng.normal(0.0, self.noise, e.shape) for e in data[i].episodes()]
+                for i in range(len(data))
+            ]
+            returns = [data[i].returns for i in range(len(data))]
+            data = VisitedStates.from_arrays(noisy, data.labels, returns=returns)
         method = self.characterization.fit(data)
         distances = method.intervals(data).distance if self.debiased else method.distances(data)
         self.distance = float(distances[0, 1])
         return self.distance > self.threshold
-
-
-def _with_noise(data: VisitedStates, noise: float, rng: np.random.Generator) -> VisitedStates:
-    """Add noise to all states."""
-
-    def noisy(episode: NDArray[np.float32]) -> NDArray[np.float64]:
-        return episode + rng.normal(0.0, noise, episode.shape)
-
-    episodes = [[noisy(episode) for episode in data[i].episodes()] for i in range(len(data))]
-    returns = [data[i].returns for i in range(len(data))]
-    return VisitedStates.from_arrays(episodes, data.labels, returns=returns)
 
 
 class TrustRegionPPO(PPO):  # type: ignore[misc]  # the library has no types here

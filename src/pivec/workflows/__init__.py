@@ -12,7 +12,15 @@ The last four are imported from their modules.
 
 from __future__ import annotations
 
-from pivec.workflows.collector import Collector, collect, write_store
+from pivec.workflows.collector import Collector, collect, find_store, write_store
 from pivec.workflows.comparison import Comparison, compare, load_comparison
 
-__all__ = ["Collector", "Comparison", "collect", "compare", "load_comparison", "write_store"]
+__all__ = [
+    "Collector",
+    "Comparison",
+    "collect",
+    "compare",
+    "find_store",
+    "load_comparison",
+    "write_store",
+]
