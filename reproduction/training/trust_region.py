@@ -628,8 +628,8 @@ def learn_path(settings: PathSettings, path_seed: int, seed: int | list[int]) ->
     return run
 
 
-# By rule: ``first``, the paper's range, and ``lower`` and ``higher``, nearest first, which are tried
-# while the best lies at its edge.
+# By rule: ``first``, the paper's range, and what is tried while the best lies at its edge, nearest
+# first: ``lower`` and ``higher``.
 RANGES: Mapping[str, Mapping[str, list[float]]] = toml("recipes")["thresholds"]
 
 # What the paper compares, with all repetitions: constraints, whose thresholds are searched, and PPO
