@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import gymnasium
@@ -39,14 +38,9 @@ class Step:
     bytes: int = 0  # on disk, at most
 
 
-def plan(
-    names: str | Sequence[str],
-    scale: str = "small",
-    out: str | Path = "reproduced",
-    **chosen: Any,
-) -> list[Step]:
+def plan(*arguments: Any, **chosen: Any) -> list[Step]:
     """List the steps of recipes with the time and disk to expect; arguments as for `prepare`."""
-    pipeline, recipes = prepare(names, scale, out, **chosen)
+    pipeline, recipes = prepare(*arguments, **chosen)
     needs = [
         (recipe.name, need) for recipe, counts in recipes for need in recipe.needs(pipeline, counts)
     ]

@@ -14,11 +14,6 @@ def toml(name: str) -> dict[str, Any]:
     return tomllib.loads((files("reproduction") / f"{name}.toml").read_text(encoding="utf-8"))
 
 
-def published() -> dict[str, Any]:
-    """Return the tables of published.toml by name."""
-    return toml("published")
-
-
 def notes(recipe: str, **numbers: Any) -> list[str]:
     """Return the paragraphs of a recipe's notes.md, with numbers where it names them in braces."""
     text = (files("reproduction") / "notes" / f"{recipe}.md").read_text(encoding="utf-8")
@@ -27,7 +22,7 @@ def notes(recipe: str, **numbers: Any) -> list[str]:
 
 def scaled_return(environment: str, returns: Any) -> Any:
     """Scale returns to 0 for the least and 1 for the most, by the paper's table."""
-    low, high = published()["reward_range"][environment]
+    low, high = toml("published")["reward_range"][environment]
     return (returns - low) / (high - low)
 
 

@@ -44,8 +44,8 @@ def reproduce(
     folders = {made.name: Path(out) / scale / made.name for made, _ in recipes}
     for made, counts in recipes:
         log = RunLog(folders[made.name], command)
-        log.settings = {"recipe": made.name, "scale": scale, "seed": pipeline.seed}
-        log.settings["counts"] = vars(counts)
+        about = {"recipe": made.name, "scale": scale, "seed": pipeline.seed}
+        log.settings = {**about, "counts": vars(counts)}
         with log.stage("all stages that were not there yet"):
             result = made.make(pipeline, counts)
             log.settings["trained"] = pipeline.provenance(made.needs(pipeline, counts))

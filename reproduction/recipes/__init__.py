@@ -59,12 +59,7 @@ class Finding:
 
 
 def finding(
-    key: str,
-    ours: str,
-    holds: bool | None,
-    place: str = "",
-    why: str = "",
-    **words: Any,
+    key: str, ours: str, holds: bool | None, place: str = "", why: str = "", **words: Any
 ) -> Finding:
     """Make a finding of findings.toml, whose texts have ``words`` in braces."""
     entry = toml("findings")[key]

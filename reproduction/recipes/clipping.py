@@ -16,7 +16,7 @@ from pivec.characterizations import Visitation
 from pivec.figures import INK, MUTED, add_key, colour_scale, lined_axes
 from reproduction.figures import PAPER, add_labels, add_title, line, no_frame, panel_grid, patch
 from reproduction.pipeline import Collection, Pipeline, Training
-from reproduction.published import notes, published, scaled_return, short
+from reproduction.published import notes, scaled_return, short, toml
 from reproduction.recipes import Account, Finding, Recipe, Result, finding
 from reproduction.supervectors import Described, Space, described, space_of, successive_distances
 from reproduction.tables import Array, Rows, column, different, markdown, pearson, where
@@ -36,7 +36,7 @@ def table(summary: Rows, runs: int) -> str:
     kinds = ("mean", "std") if runs > 1 else ("mean",)
     environments, parts = different(summary, "environment"), []
     for name, (title, digits) in TABLES.items():
-        theirs, lines = published()["clipping"].get(name), []
+        theirs, lines = toml("published")["clipping"].get(name), []
         for setting in different(summary, "setting"):
             cells = [_name(setting)]
             for environment in environments:
@@ -102,7 +102,8 @@ def clipping_figure(rows: Rows) -> Figure:
         mine = where(rows, environment=environment)
         above, below = panel(0, j), panel(1, j)
         for axes, name in ((above, "distance"), (below, "correlation")):
-            _draw_settings(axes, mine, settings, published()["clipping"][name][environment], name)
+            printed = toml("published")["clipping"][name][environment]
+            _draw_settings(axes, mine, settings, printed, name)
         add_title(above, short(environment))
         above.set_ylim(bottom=0)
         above.set_xticklabels([])
@@ -255,7 +256,7 @@ def _means(rows: Rows, name: str) -> dict[str, float]:
 
 def _printed(name: str, environment: str) -> dict[str, tuple[float, float]]:
     """Mean and deviation of each setting in the paper's table."""
-    table = published()["clipping"][name][environment]
+    table = toml("published")["clipping"][name][environment]
     return {setting: (pair[0], pair[1]) for setting, pair in table.items()}
 
 

@@ -30,7 +30,7 @@ from pivec.states import load
 from reproduction.figures import add_labels, add_legend, patch
 from reproduction.pipeline import Pipeline, spread_evenly
 from reproduction.planning import method_seconds
-from reproduction.published import notes, published
+from reproduction.published import notes, toml
 from reproduction.recipes import Account, Calculation, Finding, Need, Recipe, Result, finding
 from reproduction.supervectors import AUTHORS
 from reproduction.tables import Rows, column, different, markdown, where
@@ -336,7 +336,7 @@ def _measure(request: tuple[str, dict[str, Any], Path, Sequence[int]], _tell: Te
 
 
 def _rows(method: str, measured: Measured, counts: Counts) -> list[dict[str, Any]]:
-    row, rating = published()["cost"].get(method, ("", ""))
+    row, rating = toml("published")["cost"].get(method, ("", ""))
     return [
         {
             "method": method,

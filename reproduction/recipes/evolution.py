@@ -41,13 +41,6 @@ MEASURES = {
     "generations": ("generations of a search", 0),
 }
 
-EARLIER = (
-    "An earlier version made these numbers: actions of NEAT and CMA-ES were their largest outputs, "
-    "CMA-ES had biases in all layers and a first step size of 0.5, NEAT neat-python's usual "
-    "settings but for the probabilities of new structure, and of PPO and A2C a network was kept "
-    "once. There is one run of NEAT and of CMA-ES."
-)
-
 
 def means(
     rows: Rows, environment: str, measure: str, algorithms: Iterable[str] = NAMES
@@ -154,7 +147,8 @@ def all_notes(rows: Rows) -> list[str]:
     }
     parts = notes("evolution", compared=_by_place(fewest), distinct=_by_place(distinct))
     if all("end" not in row for row in rows):
-        parts = [EARLIER if "paper's scripts" in part else part for part in parts]
+        earlier = notes("evolution_earlier")[0]
+        parts = [earlier if "paper's scripts" in part else part for part in parts]
     return list(dict.fromkeys(parts))
 
 

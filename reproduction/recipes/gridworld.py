@@ -81,9 +81,8 @@ def scenarios() -> tuple[Scenario, Scenario, Scenario]:
     down[:3, 2:] = grid.DOWN  # in the cells behind the walls
     free = grid.wall_mask(SIZE, SIZE, ())
     doorway = grid.wall_mask(SIZE, SIZE, [(2, row) for row in (0, 1, 3, 4)])
-    shut = grid.wall_mask(
-        SIZE, SIZE, [(1, row) for row in range(3)] + [(c, 3) for c in range(1, SIZE)]
-    )
+    bars = [(1, row) for row in range(3)] + [(column, 3) for column in range(1, SIZE)]
+    shut = grid.wall_mask(SIZE, SIZE, bars)
     behind = "nine cells differ, all unreachable"
     return (
         Scenario("distinct", "Distinct ways", "two ways, equally short", free, up, right),
@@ -202,17 +201,12 @@ def _add_legend(figure: Figure, episodes: int) -> None:
         line(f"by {name}", colour, dashes, marker=marker, markersize=size, linewidth=1.9, **MARKS)
         for name, colour, dashes, marker, size in DISTANCES
     ]
-    style: Any = {
-        "labelcolor": base.INK,
-        "handlelength": 2.6,
-        "columnspacing": 1.8,
-        "borderpad": 0.0,
-    }
+    style: Any = {"labelcolor": base.INK, "handlelength": 2.6, "columnspacing": 1.8}
     for handles, place, corner in (
         (policies, "upper right", (right, 1 - 0.18 / height)),
         (distances, "upper left", (MARGIN_LEFT / width, above)),
     ):
-        add_legend(figure, handles, place, bbox_to_anchor=corner, **style)
+        add_legend(figure, handles, place, bbox_to_anchor=corner, borderpad=0.0, **style)
     text = f"lines: exact · marks: {episodes:,} episodes".replace(",", " ")
     figure.text(right, above, text, ha="right", va="top", fontsize=9.5, color=base.MUTED)
 

@@ -17,7 +17,7 @@ from pivec.states import VisitedStates
 from reproduction.figures import add_labels, add_title, line, panel_grid, patch
 from reproduction.pipeline import Arrays, Pipeline, Training, digest_of
 from reproduction.planning import expected_length, playing_seconds
-from reproduction.published import notes, published, short
+from reproduction.published import notes, short, toml
 from reproduction.recipes import Account, Calculation, Finding, Need, Recipe, Result, finding
 from reproduction.supervectors import PAPERS_FIT, chance_distances, fit_need, papers_supervector
 from reproduction.tables import Array, Rows, column, different, markdown, pearson, spearman, where
@@ -130,7 +130,7 @@ def _correlation(runs: Rows) -> str:
 
 
 def _papers_correlation() -> str:
-    return "{} ± {}".format(*published()["imitation"]["correlation"])
+    return "{} ± {}".format(*toml("published")["imitation"]["correlation"])
 
 
 def findings(runs: Rows) -> list[Finding]:

@@ -14,7 +14,7 @@ from pivec.statistics import Evaluation
 from pivec.workflows.evaluate import read_outcome
 from reproduction import evaluations
 from reproduction.pipeline import Pipeline
-from reproduction.published import notes, published, short
+from reproduction.published import notes, short, toml
 from reproduction.recipes import Account, Finding, Need, Recipe, Result, SetCounts, finding
 from reproduction.supervectors import AUTHORS
 from reproduction.tables import Rows, different, markdown, pearson, shown, where
@@ -131,7 +131,7 @@ def _encoder_is_last(here: Here) -> Finding:
 
 
 def _optimal(environment: str, returns: Sequence[Sequence[float]], steps: int) -> Finding:
-    low, high = published()["reward_range"][environment]
+    low, high = toml("published")["reward_range"][environment]
     enough = high - NEAR * (high - low)
     best = ", ".join(f"{max(run):.0f}" for run in returns)
     last = ", ".join(f"{run[-1]:.0f}" for run in returns)
@@ -142,7 +142,7 @@ def _optimal(environment: str, returns: Sequence[Sequence[float]], steps: int) -
         f"best {best}; last {last}; {steps:,} steps of training",
         holds,
         environment,
-        "" if holds else zoo.format(*published()["zoo_return"][environment]),
+        "" if holds else zoo.format(*toml("published")["zoo_return"][environment]),
         enough=enough,
         near=NEAR,
         low=low,

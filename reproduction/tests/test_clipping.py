@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from reproduction.pipeline import Pipeline
-from reproduction.published import published, scaled_return, toml
+from reproduction.published import scaled_return, toml
 from reproduction.recipes.clipping import (
     RECIPE,
     curves,
@@ -52,11 +52,11 @@ def test_elsewhere_0_2_is_what_other_recipes_train(pipeline, name):
 def test_the_paper_has_a_number_for_all_that_is_trained(pipeline):
     counts = RECIPE.counts["paper"]
     for part in ("distance", "correlation"):
-        theirs = published()["clipping"][part]
+        theirs = toml("published")["clipping"][part]
         assert set(theirs) == set(counts.environments)
         for each in theirs.values():
             assert list(each) == [f"{ratio:g}" for ratio in counts.ratios] + ["a2c"]
-    assert set(published()["reward_range"]) == set(counts.environments)
+    assert set(toml("published")["reward_range"]) == set(counts.environments)
 
 
 def test_the_background_is_fitted_on_all_policies(pipeline):

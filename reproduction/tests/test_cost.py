@@ -9,7 +9,7 @@ from pivec.characterizations import names
 from pivec.errors import PivecError
 from pivec.workflows import collect
 from reproduction.pipeline import Pipeline
-from reproduction.published import published
+from reproduction.published import toml
 from reproduction.recipes.cost import (
     RECIPE,
     Counts,
@@ -31,7 +31,7 @@ def rows(**seconds):
     """Ten times the seconds for ten times the policies."""
     found = []
     for method, each in seconds.items():
-        row, rating = published()["cost"].get(method, ("", ""))
+        row, rating = toml("published")["cost"].get(method, ("", ""))
         found += [
             {
                 "method": method,
@@ -87,8 +87,8 @@ def test_the_plan_measures_what_is_asked_for(tmp_path):
 
 
 def test_the_papers_ratings_are_of_characterizations_that_exist():
-    assert set(published()["cost"]) <= set(names())
-    assert {rating for _, rating in published()["cost"].values()} == {
+    assert set(toml("published")["cost"]) <= set(names())
+    assert {rating for _, rating in toml("published")["cost"].values()} == {
         "Low",
         "High",
         "V.High",

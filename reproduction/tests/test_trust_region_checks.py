@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from pivec.characterizations import characterization
-from pivec.mixtures import EMRun, Mixture, accumulate
-from pivec.mixtures.fit import plus_plus, run_em
+from pivec.mixtures import EMRun, Mixture, accumulate, plus_plus, run_em
 from pivec.states import VisitedStates
 from reproduction.training.trust_region import (
     _hard_shares,

@@ -428,11 +428,6 @@ LEDGER = "generations.jsonl"
 Noise = Callable[[np.random.Generator, int], NDArray[np.float32]]
 
 
-def no_noise(_rng: np.random.Generator, n: int) -> NDArray[np.float32]:
-    """Give the random numbers of ``n`` actions that take none."""
-    return np.zeros((n, 0), np.float32)
-
-
 class Arena:
     """Environments for ``individuals`` times ``episodes``, kept from generation to generation.
 
@@ -449,7 +444,7 @@ class Arena:
         episodes: int,
         seed: int = 0,
         max_steps: int = 10_000,
-        noise: Noise = no_noise,
+        noise: Noise = lambda _, n: np.zeros((n, 0), np.float32),
     ) -> None:
         self.individuals, self.episodes = individuals, episodes
         self._name, self._seed, self._max_steps = environment.name, seed, max_steps

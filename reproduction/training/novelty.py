@@ -115,17 +115,12 @@ class NoveltySearch:
         # Of each member the weights and Adam's moments, the updates so far, and its newest entry.
         self._members = np.stack([[vector, 0 * vector, 0 * vector] for vector in first])
         self._updates, self._latest = [0] * len(first), list(range(len(first)))
-        self._entries = first  # the vectors of all that joined the archive
+        self.entries = first  # the vectors of all that joined the archive
         self._steps = 0
         if self.archive is not None:
             data = self._play_entries(first, self._entry_labels())
             self.archive.add(data)
             self._steps = _steps(data)
-
-    @property
-    def policy(self) -> Any:
-        """The policy that was updated last."""
-        return self.architecture.policy(self._entries[-1])
 
     def advance(self) -> Generation:
         """Run the next generation."""
@@ -139,10 +134,10 @@ class NoveltySearch:
         # As Salimans et al. have it, ε stands beside the root that is not corrected for its start.
         epsilon = _EPSILON / np.sqrt(1.0 - 0.999**count)
         adam_step(member, gradient, count, values["learning_rate"], epsilon)
-        self._entries = [*self._entries, member[0].copy()]
-        self._latest[parent] = len(self._entries) - 1
+        self.entries = [*self.entries, member[0].copy()]
+        self._latest[parent] = len(self.entries) - 1
         label = self._entry_labels()[-1]
-        data = self._play_entries(self._entries[-1:], [label])
+        data = self._play_entries(self.entries[-1:], [label])
         self._steps += _steps(data)
         if self.archive is not None:
             self.archive.add(data)
@@ -221,7 +216,7 @@ class NoveltySearch:
         first = len(self._members)
         return [
             f"first {i}" if i < first else f"generation {i - first}"
-            for i in range(len(self._entries))
+            for i in range(len(self.entries))
         ]
 
     def arrays(self) -> dict[str, NDArray[Any]]:
@@ -230,7 +225,7 @@ class NoveltySearch:
             "members": self._members,
             "updates": np.array(self._updates),
             "latest": np.array(self._latest),
-            "entries": np.stack(self._entries),
+            "entries": np.stack(self.entries),
             "history": np.array(self.history).reshape(-1, len(Generation._fields)),
         }
 
@@ -238,7 +233,7 @@ class NoveltySearch:
         """Go on from what `arrays` gave; the entries of the archive play their episodes again."""
         self._members = arrays["members"]
         self._updates, self._latest = arrays["updates"].tolist(), arrays["latest"].tolist()
-        self._entries = list(arrays["entries"])
+        self.entries = list(arrays["entries"])
         self.history = [
             Generation(int(row[0]), int(row[1]), int(row[2]), *row[3:].tolist())
             for row in arrays["history"]
@@ -248,7 +243,7 @@ class NoveltySearch:
         self._steps = self.history[-1].steps
         if self.archive is None:
             return
-        data = self._play_entries(self._entries, self._entry_labels())
+        data = self._play_entries(self.entries, self._entry_labels())
         before = [generation.mean_return for generation in self.history]
         if not np.allclose(data.mean_returns[len(self._members) :], before, rtol=1e-9, atol=1e-9):
             raise PivecError(
@@ -281,7 +276,7 @@ def search(run: Run, report: Report) -> TrainedRun:
             if made.number in kept:
                 about = run.about(made.number, made.mean_return, environment_steps=made.steps)
                 path = run.path / f"generation_{made.number}.safetensors"
-                save_policy(running.policy, path, about)
+                save_policy(running.architecture.policy(running.entries[-1]), path, about)
             report(made.number + 1, made.steps, made.best_return)
             if time.monotonic() - last > _SECONDS:
                 write_arrays(run.state / _STATE, running.arrays())

@@ -22,6 +22,7 @@ from reproduction.training.runs import (
     Report,
     Run,
     TrainedRun,
+    behaviour_named,
     is_published,
     settings_for,
 )
@@ -73,7 +74,10 @@ def plan_runs(
     values = settings_for(algo, environment.name, changes)
     if algo in _PACKAGES and importlib.util.find_spec(_PACKAGES[algo]) is None:
         raise MissingExtra(f"training by {algo}", "train")
-    if algo in POPULATIONS:  # before any process is started
+    # Mistakes are found before any process is started.
+    if "behaviour" in values:
+        behaviour_named(values["behaviour"], seed)
+    if algo in POPULATIONS:
         Architecture.of(*spaces_of(environment))
     kept = CHECKPOINTS if checkpoints is None and algo not in POPULATIONS else checkpoints
     origin = "settings of the paper" if is_published(algo, environment.name) else "general settings"

@@ -4,7 +4,9 @@ from pivec.mixtures.fit import map_offsets as map_offsets
 from pivec.mixtures.fit import map_variances as map_variances
 from pivec.mixtures.fit import map_weights as map_weights
 from pivec.mixtures.fit import maximise as maximise
+from pivec.mixtures.fit import plus_plus as plus_plus
 from pivec.mixtures.fit import policy_relevance as policy_relevance
+from pivec.mixtures.fit import run_em as run_em
 from pivec.mixtures.model import FAR as FAR
 from pivec.mixtures.model import ArraySource as ArraySource
 from pivec.mixtures.model import Mixture as Mixture
