@@ -401,10 +401,7 @@ class _Deterministic(ActionDistribution):
             if not (np.allclose(self.low, low) and np.allclose(self.high, high)):
                 return bound
         elif self.options.squash and not np.isfinite([low, high]).all():
-            raise UsageError(
-                f"this policy squashes its actions into bounds, but {space} has none: wrap the "
-                "environment with bounds"
-            )
+            raise UsageError(f"this policy squashes its actions into bounds, but {space} has none")
         return replace(bound, low=low, high=high)
 
 
@@ -441,15 +438,11 @@ class _StateGaussian(_Deterministic):
 
     def check(self) -> None:
         if self.n_outputs % 2:
-            raise UsageError(
-                f"means and deviations need an even number of outputs, not {self.n_outputs}"
-            )
+            raise UsageError(f"means and deviations are an even number, not {self.n_outputs}")
         least, most = self.options.log_std_range
         if not -MAX_LOG_STD <= least <= most <= MAX_LOG_STD:
-            raise UsageError(
-                f"log_std_range must be two numbers in order, from {-MAX_LOG_STD} to "
-                f"{MAX_LOG_STD}, but is {least} and {most}"
-            )
+            limits = f"two numbers in order, from {-MAX_LOG_STD} to {MAX_LOG_STD}"
+            raise UsageError(f"log_std_range must be {limits}, but is {least} and {most}")
         limit = self.options.mean_limit
         if not 1e-30 < limit < 1e30 and limit != math.inf:
             raise UsageError(f"mean_limit must be above 0, but is {limit}")
@@ -545,27 +538,26 @@ class DistributionSpec:
 
     def make(self, sample: NDArray[Any], space: Space) -> ActionDistribution:
         """Make the distribution for outputs such as ``sample`` (1, k) and actions of ``space``."""
-        name, options = self.name, self.options
-        if not name:
-            name = self._choose(sample, space)
-            if name in ("multi_categorical", "bernoulli", "deterministic"):
-                options = replace(options, shape=space.shape)
-            if name == "multi_categorical":
-                options = replace(options, choices=counts(space))
-        return make_distribution(name, sample.shape[1], options, self.arrays)
-
-    def _choose(self, sample: NDArray[Any], space: Space) -> str:
         from gymnasium import spaces
 
-        width, whole, choices = sample.shape[1], sample.dtype.kind in "biu", counts(space)
+        name, options, width = self.name, self.options, sample.shape[1]
+        choices, whole = counts(space), sample.dtype.kind in "biu"
+        if name:
+            return make_distribution(name, width, options, self.arrays)
         if whole and choices and width == len(choices):
-            return "actions"
+            return make_distribution("actions", width, options, self.arrays)
         match space:
-            case spaces.Discrete() | spaces.MultiDiscrete() if width == sum(choices):
-                return self.discrete if isinstance(space, spaces.Discrete) else "multi_categorical"
+            case spaces.Discrete() if width == sum(choices):
+                name = self.discrete
+            case spaces.MultiDiscrete() if width == sum(choices):
+                name, options = "multi_categorical", replace(options, choices=choices)
             case spaces.MultiBinary() | spaces.Box() if width == np.prod(space.shape):
-                return "bernoulli" if choices else "deterministic"
-        raise UsageError(
-            f"this policy outputs {width} {'integers' if whole else 'real numbers'}, but the "
-            f"environment expects {space}: state the head in a .json file next to it"
-        )
+                name = "bernoulli" if choices else "deterministic"
+            case _:
+                raise UsageError(
+                    f"this policy outputs {width} {'integers' if whole else 'real numbers'}, but "
+                    f"the environment expects {space}: state the head in a .json file next to it"
+                )
+        if name != self.discrete:
+            options = replace(options, shape=space.shape)
+        return make_distribution(name, width, options, self.arrays)

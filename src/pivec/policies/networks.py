@@ -132,7 +132,6 @@ class NetworkPolicy(_Sampling, BatchPolicy):
 
     @property
     def n_outputs(self) -> int:
-        """Number of outputs of the last layer."""
         return int(self.layers[-1][0].shape[1])
 
     @property
@@ -162,10 +161,7 @@ class NetworkPolicy(_Sampling, BatchPolicy):
         return digest.hexdigest()
 
     def respond(self, observations: Any, noise: Float | None) -> NDArray[Any]:
-        rows = self._rows(observations)
-        batch_noise = None if noise is None else np.asarray(noise)[None]
-        actions: NDArray[Any] = Stack(1, len(rows), self).respond(rows[None], batch_noise)[0]
-        return actions
+        return self._choose(self.outputs(observations), noise)
 
     def outputs(self, observations: Any) -> Float:
         """Network outputs (n, k) for observations (n, ...)."""
