@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 import pickletools
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -114,26 +113,23 @@ class Interpreter:
             raise self.fail("an array has an invalid shape")
         return value
 
-    def _instructions(self, program: bytes | bytearray) -> Iterator[tuple[str, Any]]:
+    def run(self, program: bytes | bytearray) -> Any:
+        """Value that the program builds."""
         try:
             for count, (opcode, argument, _) in enumerate(pickletools.genops(program)):
                 if count >= MAX_OPCODES:
                     raise self.fail(f"its pickle has more than {MAX_OPCODES} instructions")
-                yield opcode.name, argument
+                if opcode.name != "STOP":
+                    self._step(opcode.name, argument)
+                elif len(self.stack) != 1:
+                    raise self.damaged("values are left over")
         except BadPolicyFile:
             raise
         except Exception as error:  # genops decodes arguments, which raises anything
             raise self.damaged(str(error)) from error
-
-    def run(self, program: bytes | bytearray) -> Any:
-        """Value that the program builds."""
-        for name, argument in self._instructions(program):
-            if name == "STOP":
-                if len(self.stack) != 1:
-                    raise self.damaged("values are left over")
-                return self.stack[0]
-            self._step(name, argument)
-        raise self.damaged("it has no end")
+        if not self.stack:
+            raise self.damaged("it has no end")
+        return self.stack[0]
 
     def _pop(self) -> Any:
         if not self.stack or isinstance(self.stack[-1], _Mark):

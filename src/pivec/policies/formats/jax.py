@@ -217,10 +217,7 @@ def read_cleanrl_jax(data: bytes, files: CheckpointFiles) -> Read:
             algorithm, known = "DDPG or TD3", {"head": "deterministic", "squash": True}
             tree = actor
         case _:
-            raise BadPolicyFile(
-                "it comes from one of CleanRL's JAX scripts that is not supported: expected DQN, "
-                "DDPG or TD3"
-            )
+            raise BadPolicyFile("of CleanRL's JAX scripts, only DQN, DDPG and TD3 are supported")
     tensors = _flat_tensors(tree)
     if "activation" not in description:
         files.assume(f"activation assumed to be relu, as in CleanRL's {algorithm}", "activation")
@@ -245,15 +242,10 @@ def _brax_policy(params: Any, settings: Mapping[str, Any], files: CheckpointFile
     """Make the policy of parameters; ``settings`` is the network configuration, if there is one."""
     parts = [params[key] for key in sorted(params)] if isinstance(params, dict) else params
     if not isinstance(parts, list | tuple) or not 2 <= len(parts) <= 3:
-        raise BadPolicyFile(
-            "it does not hold a Brax policy: expected observation statistics, policy parameters, "
-            "and maybe critic parameters"
-        )
+        raise BadPolicyFile("it does not hold statistics and parameters of a Brax policy")
     statistics, parameters = parts[:2]
     description = files.description() or {}
-    check_keys(
-        description, {"activation", "normaliser", "info"}, "the description of a Brax policy"
-    )
+    check_keys(description, {"activation", "normaliser", "info"}, "a Brax policy's description")
     arguments = settings.get("network_factory_kwargs")
     arguments = arguments if isinstance(arguments, dict) else {}
     if arguments.get("mean_clip_scale") is not None:
@@ -395,9 +387,8 @@ def _read_array(folder: Path, name: str, metadata: dict[str, Any], budget: Budge
     try:
         import tensorstore
     except ImportError as error:
-        raise BadPolicyFile(
-            "it is an Orbax checkpoint, whose arrays TensorStore reads: pip install tensorstore"
-        ) from error
+        what = "it is an Orbax checkpoint, whose arrays TensorStore reads"
+        raise BadPolicyFile(f"{what}: pip install tensorstore") from error
     if not re.fullmatch(r"[^/\0]+", name) or name in (".", ".."):
         raise BadPolicyFile("its metadata name an array outside of it")
     place: dict[str, Any] = {"driver": "file", "path": f"{folder.resolve()}/"}

@@ -34,6 +34,7 @@ RESHAPE = "gymnasium.wrappers:ReshapeObservation"
 PICKLE_MODULES = (
     *("gymnasium", "gym", "numpy", "collections", "copyreg", "stable_baselines3", "sb3_contrib"),
 )
+RENAME = "name it after the checkpoint, as in best_vecnormalize.pkl"
 NORMALISER_NAMES = ("vecnormalize", "vec_normalize", "vecnorm", "vec_norm")
 
 
@@ -216,10 +217,8 @@ def find_normaliser(
         normalised = run.normalised
     if not own and normalised is False:
         if shared:
-            files.assume(
-                f"trained without VecNormalize, so {shared[0]} next to it is not applied; to apply "
-                "it, name it after the checkpoint, as in best_vecnormalize.pkl"
-            )
+            what = f"trained without VecNormalize, so {shared[0]} next to it is not applied"
+            files.assume(f"{what}; to apply it, {RENAME}")
         return None, ""
     of_run = [f"{run.folder}vecnormalize.pkl"] if run is not None else []
     for file in (*own, *shared, *of_run):
@@ -243,15 +242,11 @@ def find_normaliser(
                 f"{wanted} next to it, or run it without them (correct only if nothing but rewards "
                 "was normalised) with --without-normaliser (in Python: without_normaliser=True)"
             )
-        files.assume(
-            "trained with VecNormalize, whose statistics are missing: observations are not "
-            "normalised, as you allowed"
-        )
+        files.assume("not normalised, as you allowed: its statistics of VecNormalize are missing")
     elif names and normalised is None:
         files.assume(
-            "no statistics of VecNormalize, although other checkpoints of the folder have some: "
-            "observations are not normalised; to apply statistics, name them after their "
-            "checkpoint, as in best_vecnormalize.pkl"
+            "observations are not normalised, since there are no statistics of VecNormalize, "
+            f"although other checkpoints of the folder have some; to apply some, {RENAME}"
         )
     return None, ""
 

@@ -18,7 +18,6 @@ import numpy as np
 from pivec.errors import BadPolicyFile
 from pivec.policies.extractors import (
     MAX_PIXELS,
-    NO_MARGINS,
     DenseFeatures,
     ImageFeatures,
     assemble,
@@ -27,7 +26,7 @@ from pivec.policies.extractors import (
 )
 from pivec.policies.formats import CheckpointFiles, Read, about, reader
 from pivec.policies.formats.described import lstm, make_network, parse_npy, sequence
-from pivec.policies.forward import Layer, Normaliser, Tensors
+from pivec.policies.forward import Normaliser, Tensors
 from pivec.policies.networks import Features
 from pivec.policies.tensors import Name, Object, as_array, read_objects
 
@@ -94,8 +93,12 @@ def read_rllib(data: bytes, files: CheckpointFiles) -> Read:
     hidden = [] if images else sequence(tensors, f"{encoder}.net.mlp")
     names = {config.get("head_fcnet_activation", "relu")} if len(layers) > 1 else set()
     activation = config.get("fcnet_activation", "tanh")
-    if images is not None:
-        layers[0] = _channels_first(layers[0], images)
+    if images is not None:  # which RLlib flattens with channels last
+        (weight, bias), channels = layers[0], len(images.convolutions[-1][1])
+        if len(weight) != images.n_outputs:
+            raise BadPolicyFile("its convolutions do not fit the layers after them")
+        turned = weight.reshape(-1, channels, weight.shape[1]).transpose(1, 0, 2)
+        layers[0] = turned.reshape(weight.shape), bias
     elif cells:
         features = DenseFeatures(tuple(hidden), _activation({activation}))
     else:
@@ -182,9 +185,10 @@ def _image_features(
     height, width, channels = shape
     names, kernels, margins, place = [], [], [], 0
     for size, stride, same in _filters(config, shape):
-        around = NO_MARGINS
-        if same:  # as TensorFlow pads
-            around = (*_margins(height, size, stride), *_margins(width, size, stride))
+        # As TensorFlow pads: zeros above, below, left and right.
+        totals = [max(0, (-(-n // stride) - 1) * stride + size - n) for n in (height, width)]
+        (top, side) = totals if same else (0, 0)
+        around = (top // 2, top - top // 2, side // 2, side - side // 2)
         place += same
         names.append(f"{encoder}.{CNN}.{place}")
         place += 2
@@ -211,21 +215,6 @@ def _filters(config: Mapping[str, Any], shape: tuple[int, ...]) -> list[tuple[in
     if not filters or len(filters) < len(given):
         raise BadPolicyFile(f"its conv_filters are not squares, or missing: {INSTEAD}")
     return filters
-
-
-def _margins(side: int, size: int, stride: int) -> tuple[int, int]:
-    total = max(0, (-(-side // stride) - 1) * stride + size - side)
-    return total // 2, total - total // 2
-
-
-def _channels_first(layer: Layer, features: ImageFeatures) -> Layer:
-    """Reorder a layer's inputs: RLlib flattens images with channels last."""
-    weight, bias = layer
-    channels = len(features.convolutions[-1][1])
-    if len(weight) != features.n_outputs:
-        raise BadPolicyFile("its convolutions do not fit the layers after them")
-    turned = weight.reshape(-1, channels, weight.shape[1]).transpose(1, 0, 2)
-    return turned.reshape(weight.shape), bias
 
 
 def _activation(names: set[Any]) -> str:

@@ -10,12 +10,9 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import importlib
 import io
-import os
 import random
 import re
-import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -27,6 +24,7 @@ from numpy.typing import NDArray
 
 from pivec.errors import BadPolicyFile, MissingExtra, PivecError, UsageError
 from pivec.files import BoundedZip, Budget
+from pivec.policies.callables import import_here
 from pivec.policies.distributions import DistributionSpec, Options, counts, frozen
 from pivec.policies.extractors import (
     MAX_AXES,
@@ -99,10 +97,8 @@ def read_sb3(data: bytes, files: CheckpointFiles) -> SB3Read:
     budget = Budget(len(data), "it")
     archive = BoundedZip(data, budget)
     if not {"data", "policy.pth"} <= set(archive.members):
-        raise BadPolicyFile(
-            "it is a zip archive, but not of Stable-Baselines3: expected 'data' and 'policy.pth' "
-            "in it"
-        )
+        what = "expected 'data' and 'policy.pth' in it"
+        raise BadPolicyFile(f"it is a zip archive, but not of Stable-Baselines3: {what}")
     with about("'data' in it"):
         settings = SB3Settings(archive.read("data"), budget)
     with about("policy.pth in it"):
@@ -668,23 +664,19 @@ def _typed(rows: NDArray[Any], space: Space) -> NDArray[Any]:
 def _load(data: bytes, package: str, algorithm: str) -> Any:
     """Load the library's policy."""
     try:
-        library = importlib.import_module(package)
+        library = import_here(package)  # where classes of the user are importable
     except ImportError as error:
         what = f"reading what only {algorithm} of {package} can read"
         if package == "stable_baselines3":
             raise MissingExtra(what, "sb3") from error
         raise BadPolicyFile(f"{what} needs that package: pip install sb3-contrib") from error
-    here, failure = os.getcwd(), ""
-    sys.path.insert(0, here)  # for classes of the user
+    failure = ""
     try:
         with warnings.catch_warnings(record=True) as said, _generators_kept():
             warnings.simplefilter("always")
             model = getattr(library, algorithm).load(io.BytesIO(data), device="cpu")
     except Exception as error:  # whatever the code in the file raises
         failure = f"{type(error).__name__}: {error}"
-    finally:
-        if here in sys.path:
-            sys.path.remove(here)
     # The library ignores what it cannot unpickle, and continues with another network.
     texts = [str(warning.message) for warning in said]
     failure = next((text for text in texts if "deserialize object policy" in text), failure)

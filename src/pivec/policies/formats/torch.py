@@ -471,8 +471,6 @@ class TorchModel(Model):
                 f"({type(error).__name__}: {str(error)[:300]})"
             ) from error
         if array.ndim == 0 or len(array) != len(rows):
-            raise UsageError(
-                f"expected one row of outputs for each of {len(rows)} observations, but the "
-                f"program gave an array of shape {array.shape}"
-            )
+            expected = f"one row of outputs for each of {len(rows)} observations"
+            raise UsageError(f"expected {expected}, but the program gave shape {array.shape}")
         return array.reshape(len(rows), -1)
