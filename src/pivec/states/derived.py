@@ -44,17 +44,14 @@ def regrouped(parts: Sequence[VisitedStates], groups: Sequence[NDArray[Any]]) ->
 
     States, actions and returns are kept.
     """
-    episodes = [
-        episode for part in parts for record in part.records for episode in record.as_episodes()
-    ]
+    records = [record for part in parts for record in part.records]
+    episodes = [episode for record in records for episode in record.as_episodes()]
     policies = [[episodes[i] for i in group] for group in groups]
-    actions = None
-    if all(part.has_actions for part in parts):
-        actions = [[np.asarray(episode.actions) for episode in policy] for policy in policies]
+    actions: Any = [[episode.actions for episode in policy] for policy in policies]
     return VisitedStates.from_arrays(
         [[episode.states for episode in policy] for policy in policies],
         returns=[[episode.total_reward for episode in policy] for policy in policies],
-        actions=actions,
+        actions=actions if all(part.has_actions for part in parts) else None,
         feature_names=parts[0].feature_names,
         environment=parts[0].environment,
     )
@@ -231,24 +228,20 @@ def moments_of(rows: NDArray[Any]) -> tuple[int, Array, Array]:
     return len(rows), mean, ((rows - mean) ** 2).sum(axis=0)
 
 
-def constant_features(data: VisitedStates) -> list[str]:
-    """Return the names of features that have the same value in all states."""
+def warn_of_constants(data: VisitedStates) -> None:
+    """Warn if most features are constant; a few are in many environments.
+
+    Values of a Discrete that are never visited (``x=3``) do not count.
+    """
     varies = np.zeros(data.n_features, dtype=bool)
     value = data.rows(0, 1)[0].copy()
     for block in data.blocks(_ROWS):
         varies |= (block != value).any(axis=0)
         if varies.all():  # most often after the first block
             break
-    return [data.feature_names[i] for i in np.flatnonzero(~varies)]
-
-
-def warn_of_constants(data: VisitedStates) -> None:
-    """Warn if most features are constant; a few are in many environments.
-
-    Values of a Discrete that are never visited (``x=3``) do not count.
-    """
-    counted = [name for name in data.feature_names if "=" not in name]
-    same = [name for name in constant_features(data) if "=" not in name]
+    known = zip(data.feature_names, varies.tolist(), strict=True)
+    counted = [(name, differs) for name, differs in known if "=" not in name]
+    same = [name for name, differs in counted if not differs]
     if 2 * len(same) <= len(counted) or data.n_states == 1:
         return
     names = ", ".join(same[:3]) + (", ..." if len(same) > 3 else "")

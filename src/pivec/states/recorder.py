@@ -111,7 +111,10 @@ class StateRecorder:
         else:
             kept = PolicyEpisodes(self.options.max_states_per_policy)
             if known and (label in self._mine or self.options.existing == "append"):
-                kept = _reopened(Store(self.options.store), label, kept)
+                [record] = Store(self.options.store).load([label], verify=False).records
+                kept.every = record.every
+                for number, episode in enumerate(record.as_episodes()):
+                    kept.put(number, episode)
             self._open[label] = _Policy(info, kept)
         self._label = label
         self._mine.add(label)
@@ -233,12 +236,3 @@ def batch_of_one(space: Any, observation: Any) -> Any:
     batch = spaces.empty_batch(space, 1)
     spaces.assign(batch, 0, observation)
     return batch
-
-
-def _reopened(store: Store, label: str, kept: PolicyEpisodes) -> PolicyEpisodes:
-    """Read the episodes of a policy from disk."""
-    [record] = store.load([label], verify=False).records
-    kept.every = int(record.info.metadata.get("kept_every", 1))
-    for number, episode in enumerate(record.as_episodes()):
-        kept.put(number, episode)
-    return kept
