@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -145,7 +143,7 @@ def same(
     if junit is not None and not junit.parent.is_dir():
         raise UsageError(f"cannot write {junit}: {junit.parent} is not a folder")
     start = time.perf_counter()
-    with _failures_with_exit_code():
+    try:
         answer = run(
             sources[-n],
             sources[-1] if n == 2 else None,
@@ -162,17 +160,10 @@ def same(
             say_json(answer.as_json())
         else:
             print_verdict(answer)
-    raise typer.Exit(_EXIT_CODES.get(answer.verdict, _UNCLEAR))
-
-
-@contextmanager
-def _failures_with_exit_code() -> Iterator[None]:
-    """Give failures an exit code that is not an answer."""
-    try:
-        yield
     except Exception as error:
         error.exit_code = _FAILED  # type: ignore[attr-defined]
         raise
+    raise typer.Exit(_EXIT_CODES.get(answer.verdict, _UNCLEAR))
 
 
 @with_options(PlanOptions, DescribeOptions)

@@ -163,12 +163,17 @@ def _draw_policies(
     axes: Axes, key: Axes, policies: PolicyTable, places: Array, colour: str, links: Links
 ) -> None:
     """Draw a point for each policy, and lines between them."""
+    from matplotlib.collections import LineCollection
     from matplotlib.colors import to_rgba_array
 
     size = float(np.clip(58.0 * (60.0 / len(policies)) ** 0.6, 2.5, 58.0))
     behaviour = colour == "behaviour"
     links = links if behaviour or len(links) <= MAX_LINKS_BEHIND else ()
-    _draw_links(axes, places, links, size)
+    if len(links):  # pale bands, which lines along runs do not hide
+        width = float(np.clip(0.55 * np.sqrt(size), 1.0, 4.0))
+        looks: dict[str, Any] = {"colors": HAIRLINE, "zorder": 1.5, "capstyle": "round"}
+        bands = LineCollection(list(places[np.asarray(links)]), linewidths=width, **looks)
+        axes.add_collection(bands, autolim=False)
     of_group = policies.group_colours
     if not behaviour:
         _draw_runs(axes, policies, places, of_group if colour == "group" else None, size)
@@ -186,11 +191,18 @@ def _draw_policies(
     else:
         values = _values(policies, colour)
         # In few steps for a crowd, which packs well.
-        scale = _scale(colour, 256 if len(policies) <= CROWD else 20)
-        low, high = _value_range(values)
+        scale, low, high = _scale(values, colour, 256 if len(policies) <= CROWD else 20)
         paints = scale((values - low) / (high - low))
         _draw_scale(key, scale, (low, high), colour)
-        signs = _signs(policies, values, colour) | signs
+        own = [not row.reference for row in policies]
+        signed = colour == "return" and len(policies) <= MAX_SIGNED
+        n_runs = len(policies.runs) if signed else 0
+        signs = {
+            "ring: first checkpoint": 0 < n_runs <= MAX_RINGS,
+            "arrow: the last": 0 < n_runs <= MAX_ARROWS,
+            f"hollow: {COLOURINGS[colour].unknown}": bool(np.isnan(values[own]).any()),
+            **signs,
+        }
     if colour != "group":
         _draw_note(key, signs)
     _draw_points(axes, policies, places, values, paints, size, best_on_top=colour == "return")
@@ -241,7 +253,7 @@ def _draw_crowd(axes: Axes, key: Axes, policies: PolicyTable, places: Array, col
             known = ~np.isnan(of_policies)
             np.divide(sums(known, of_policies), sums(known), out=values, where=sums(known) > 0)
         known = ~np.isnan(values)
-        scale, (low, high) = _scale(colour, 20), _value_range(values)
+        scale, low, high = _scale(values, colour, 20)
         colours[known] = scale((values[known] - low) / (high - low))
         _draw_scale(key, scale, (low, high), colour)
         unknown = bool((~known & (there > 0)).any())
@@ -259,13 +271,17 @@ def _values(policies: PolicyTable, colour: str) -> Array:
     return values
 
 
-def _scale(colour: str, steps: int) -> Any:
+def _scale(values: Array, colour: str, steps: int) -> tuple[Any, float, float]:
+    """Return a colour map in so many steps, and the values at its ends."""
     from matplotlib import colormaps
     from matplotlib.colors import ListedColormap
 
-    return ListedColormap(
-        colormaps[COLOURINGS[colour].scale](np.linspace(*COLOURINGS[colour].ends, steps))
-    )
+    known = values[~np.isnan(values)]
+    low, high = (float(known.min()), float(known.max())) if len(known) else (0.0, 1.0)
+    if low == high:
+        low, high = low - 0.5, high + 0.5
+    shades = np.linspace(*COLOURINGS[colour].ends, steps)
+    return ListedColormap(colormaps[COLOURINGS[colour].scale](shades)), low, high
 
 
 def _named(policies: PolicyTable, places: Array, colour: str) -> dict[str, int]:
@@ -352,14 +368,6 @@ def _draw_points(
         )
 
 
-def _value_range(values: Array) -> tuple[float, float]:
-    known = values[~np.isnan(values)]
-    if len(known) == 0:
-        return 0.0, 1.0
-    low, high = float(known.min()), float(known.max())
-    return (low, high) if high > low else (low - 0.5, high + 0.5)
-
-
 def _set_limits(axes: Axes, places: Array) -> None:
     """Show all points in a square with the same scale on both axes."""
     low, high = places.min(axis=0), places.max(axis=0)
@@ -368,21 +376,6 @@ def _set_limits(axes: Axes, places: Array) -> None:
     axes.set_xlim(middle[0] - half, middle[0] + half)
     axes.set_ylim(middle[1] - half, middle[1] + half)
     axes.set_aspect("equal")
-
-
-def _draw_links(axes: Axes, places: Array, links: Links, size: float) -> None:
-    """Join policies that cannot be told apart by pale bands, which lines along runs do not hide."""
-    from matplotlib.collections import LineCollection
-
-    if len(links):
-        lines = LineCollection(
-            list(places[np.asarray(links)]),
-            colors=HAIRLINE,
-            linewidths=float(np.clip(0.55 * np.sqrt(size), 1.0, 4.0)),
-            zorder=1.5,
-            capstyle="round",
-        )
-        axes.add_collection(lines, autolim=False)
 
 
 def _draw_runs(
@@ -433,18 +426,6 @@ def _draw_runs(
         starts = np.array([line[0] for line in lines])
         looks: dict[str, Any] = {"facecolors": "none", "edgecolors": INK, "linewidths": 0.8}
         axes.scatter(starts[:, 0], starts[:, 1], size * 2.2, zorder=4, **looks)
-
-
-def _signs(policies: PolicyTable, values: Array, colour: str) -> dict[str, bool]:
-    """Say what the signs on the map mean, and whether they are there."""
-    own = [not row.reference for row in policies]
-    signed = colour == "return" and len(policies) <= MAX_SIGNED
-    n_runs = len(policies.runs) if signed else 0
-    return {
-        "ring: first checkpoint": 0 < n_runs <= MAX_RINGS,
-        "arrow: the last": 0 < n_runs <= MAX_ARROWS,
-        f"hollow: {COLOURINGS[colour].unknown}": bool(np.isnan(values[own]).any()),
-    }
 
 
 def _draw_note(key: Axes, signs: dict[str, bool]) -> None:
