@@ -67,8 +67,8 @@ def test_patterns_say_which_runs_belong_together():
 @pytest.mark.parametrize(
     ("runs", "groups", "message"),
     [
-        (("ppo-0",), {"sac": "sac-*"}, "no run matches 'sac-\\*' of group 'sac': the runs are"),
-        (("ppo-0",), {"a": "ppo*", "b": "*-0"}, "'ppo-0' matches those of 'a' and of 'b'"),
+        (("ppo-0",), {"sac": "sac-*"}, r"'sac-\*' of .*ppo-0"),
+        (("ppo-0",), {"a": "ppo*", "b": "*-0"}, "'ppo-0' matches .*'a' and .*'b'"),
         (("", ""), None, "none belongs to a run"),
         (("a", "b"), None, "expected groups of several runs"),
     ],
