@@ -51,7 +51,7 @@ def test_a_missing_package_is_named(monkeypatch, name, package):
 def test_a_package_that_is_there_registers_by_itself(name, module):
     if importlib.util.find_spec(module) is None:
         pytest.skip(f"needs {module}")
-    code = f"from pivec.rollouts.environment import Environment; Environment({name!r}).make()"
+    code = f"from pivec.rollouts import Environment; Environment({name!r}).make()"
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
 
 
