@@ -11,9 +11,10 @@ planning     `plan`: the steps of recipes with the time and disk to expect
 published    the paper's own numbers (published.toml); notes/ is for readers
 tables       rows of numbers, and statistics of their columns
 
-A recipe is a `RECIPE` in its module: counts per scale, ``needs`` (what is trained, collected and
-computed), ``make`` (does it through the pipeline and returns numbers and figures) and ``judge``
-(tables and findings from the numbers alone). Run ``python -m reproduction --help``.
+A recipe is a `RECIPE` in its module, with ``needs`` (what is trained, collected and computed),
+``make`` (does it through the pipeline and returns numbers and figures) and ``judge`` (tables and
+findings from the numbers alone); recipes.toml has its counts per scale, and findings.toml the
+sentences that are judged. Run ``python -m reproduction --help``.
 """
 
 from __future__ import annotations

@@ -14,19 +14,8 @@ from reproduction.published import toml
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# In the order of the paper; each is a folder here whose recipe.py has a RECIPE.
-NAMES = (
-    "gridworld",
-    "extraction",
-    "metrics",
-    "components",
-    "evolution",
-    "clipping",
-    "imitation",
-    "cost",
-    "novelty",
-    "trust-region",
-)
+# In the order of the paper; each is a module here with a RECIPE.
+NAMES = tuple(name for name, table in toml("recipes").items() if "shows" in table)
 
 ENVIRONMENTS = ("CartPole-v1", "Pendulum-v1", "Acrobot-v1", "LunarLander-v3", "BipedalWalker-v3")
 
