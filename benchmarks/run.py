@@ -10,6 +10,7 @@ HERE = Path(__file__).parent
 SCRIPTS = (
     "forward.py",
     "rollouts.py",
+    "workers.py",
     "callback.py",
     "training.py",
     "backends.py",
