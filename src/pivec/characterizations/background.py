@@ -185,6 +185,8 @@ class Supervector(BackgroundModel):
     variances) after the means, and the distance is the same bound in its general form, both ways
     summed: Σ_k w_k (log(w_k/w′_k) + KL(N_k || N′_k)) and the same with the two policies exchanged.
 
+    The other parameters, and the attributes, are those of `BackgroundModel`.
+
     Parameters
     ----------
     relevance : float
@@ -195,8 +197,6 @@ class Supervector(BackgroundModel):
     adapt : str
         What is adapted: "m", the means as in the paper; "mw", the weights too, which measure how
         often a region is visited; "mwv", the variances too (Reynolds 2000, equations 11-13).
-    others
-        See `BackgroundModel`, also for the attributes.
 
     Examples
     --------

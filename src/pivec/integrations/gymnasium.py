@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Mapping
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import gymnasium
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
+from pivec.options import Features
 from pivec.states.recorder import RecorderOptions, StateRecorder, batch_of_one, identity_of
 
 __all__ = ["RecordStates", "RecordVectorStates", "RecorderOptions", "StateRecorder"]
@@ -20,7 +21,7 @@ class _Records:
     """What both wrappers have: a recorder, closed at the latest when Python exits."""
 
     def _record(
-        self, env: Any, store: str | Path, space: Any, n_lanes: int, options: Mapping[str, Any]
+        self, env: Any, store: str | Path, space: Any, n_lanes: int, **options: Any
     ) -> None:
         name, arguments = identity_of(env.spec, type(env.unwrapped).__name__)
         chosen = RecorderOptions(store, space, name, arguments, **options)
@@ -47,8 +48,10 @@ class RecordStates(_Records, gymnasium.Wrapper[Any, Any, Any, Any]):
         Label of the first policy; `set_policy` changes it.
     group, step
         Its run and training step.
-    features, feature_names
-        A function from a batch of observations to the rows to store, and names for these.
+    features : callable, optional
+        A function from a batch of observations to the rows to store.
+    feature_names : sequence of str, optional
+        Names of the stored values.
     actions : bool
         Store actions too.
     max_states_per_policy : int, optional
@@ -86,10 +89,30 @@ class RecordStates(_Records, gymnasium.Wrapper[Any, Any, Any, Any]):
         policy: str = "policy",
         group: str = "",
         step: int | None = None,
-        **options: Any,
+        features: Features | None = None,
+        feature_names: Sequence[str] | None = None,
+        actions: bool = False,
+        max_states_per_policy: int | None = None,
+        cut_after: int | None = None,
+        keep_cut: bool = True,
+        existing: Literal["error", "append", "replace"] = "error",
+        flush_seconds: float = 10.0,
     ) -> None:
         super().__init__(env)
-        self._record(env, store, env.observation_space, 1, options)
+        self._record(
+            env,
+            store,
+            env.observation_space,
+            1,
+            features=features,
+            feature_names=feature_names,
+            actions=actions,
+            max_states_per_policy=max_states_per_policy,
+            cut_after=cut_after,
+            keep_cut=keep_cut,
+            existing=existing,
+            flush_seconds=flush_seconds,
+        )
         self.set_policy(policy, group=group, step=step)
 
     def reset(
@@ -124,10 +147,11 @@ class RecordStates(_Records, gymnasium.Wrapper[Any, Any, Any, Any]):
 class RecordVectorStates(_Records, gymnasium.vector.VectorWrapper):
     """Records the episodes of a vectorized environment into a store, in any autoreset mode.
 
+    The other parameters are those of `RecordStates`.
+
     Parameters
     ----------
-    env, store, policy, group, step, **options
-        As for `RecordStates`.
+    env : gymnasium.vector.VectorEnv
     keep_cut : bool
         Keep episodes that are still running at the end.
 
@@ -152,12 +176,30 @@ class RecordVectorStates(_Records, gymnasium.vector.VectorWrapper):
         policy: str = "policy",
         group: str = "",
         step: int | None = None,
+        features: Features | None = None,
+        feature_names: Sequence[str] | None = None,
+        actions: bool = False,
+        max_states_per_policy: int | None = None,
+        cut_after: int | None = None,
         keep_cut: bool = False,
-        **options: Any,
+        existing: Literal["error", "append", "replace"] = "error",
+        flush_seconds: float = 10.0,
     ) -> None:
         super().__init__(env)
-        space, n = env.single_observation_space, env.num_envs
-        self._record(env, store, space, n, {"keep_cut": keep_cut, **options})
+        self._record(
+            env,
+            store,
+            env.single_observation_space,
+            env.num_envs,
+            features=features,
+            feature_names=feature_names,
+            actions=actions,
+            max_states_per_policy=max_states_per_policy,
+            cut_after=cut_after,
+            keep_cut=keep_cut,
+            existing=existing,
+            flush_seconds=flush_seconds,
+        )
         self.set_policy(policy, group=group, step=step)
         self._mode = env.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP)
 

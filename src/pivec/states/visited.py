@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pivec.errors import BadData, UsageError
-from pivec.options import TableOptions
+from pivec.options import TableOptions, takes_options
 from pivec.policies import Policy, PolicyInfo, other_names
 from pivec.results import policies_table
 from pivec.rollouts import Episode, Offsets, PlayedPolicy, is_wide, lost_features, offset_names
@@ -284,6 +284,7 @@ class VisitedStates:
         return data
 
     @classmethod
+    @takes_options(TableOptions)
     def from_pandas(cls, frame: Any, *, environment: str = "", **columns: Any) -> VisitedStates:
         """Build from a table with one row per state: a pandas or polars DataFrame, a pyarrow Table.
 
@@ -295,9 +296,10 @@ class VisitedStates:
         ----------
         frame : DataFrame or Table
         environment : str
-        **columns
-            Fields of `pivec.options.TableOptions`, for columns with other names:
-            ``policy_column="who"``, ``feature_columns=["x", "y"]``, ``episode_length=50``.
+
+        Returns
+        -------
+        VisitedStates
 
         Examples
         --------
