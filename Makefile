@@ -31,7 +31,7 @@ demo: $(VENV)/.core  ## Install the core, compare bundled policies, print the pa
 	$(BIN)/pivec demo --out pivec-demo
 
 test: check  ## Install everything, check the code, run the tests
-	$(PYTEST) -m "not slow" --doctest-modules --ignore-glob '*/conftest.py' src tests reproduction
+	$(PYTEST) -m "not slow" --doctest-modules --ignore-glob '*/conftest.py' reproduction src tests
 
 test-slow: $(VENV)/.dev  ## Run the slow tests
 	$(PYTEST) -m slow
