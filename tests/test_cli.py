@@ -38,7 +38,7 @@ def test_compare_in_one_go(run, tmp_path):
     assert done.out.splitlines()[-1] == "Report: pivec-out/report.html"
     assert "farthest" in done.out
     assert "95 % interval" in done.out
-    assert "cannot be told apart" in done.out
+    assert "cannot be distinguished" in done.out
     assert (tmp_path / "pivec-out/report.html").exists()
 
 

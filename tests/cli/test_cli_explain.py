@@ -71,7 +71,7 @@ def test_json_is_all_that_is_printed(run, folder, undrawn, tmp_path):
 
 def test_without_names_notable_pairs_are_told(run, folder, undrawn, tmp_path):
     done = run("explain", folder, "--clips", 0, "--top", 2, "--out", tmp_path)
-    titles = ["The nearest pair that can be told apart", "The farthest pair"]
+    titles = ["The nearest pair that can be distinguished", "The farthest pair"]
     assert [title for title in titles if f"{title}:" in done.out] == titles
     read = json.loads((tmp_path / "explain.json").read_text())
     assert [pair["pair"] for pair in read["pairs"]] == titles
@@ -147,7 +147,7 @@ def test_what_cannot_be_drawn_leaves_the_table_whole(run, cartpole, undrawn, bli
 def test_the_middle_of_each_behaviour_is_shown(run, cartpole, undrawn, blind, tmp_path):
     run("explain", cartpole, "--top", 1, "--clips", 1, "--out", tmp_path)
     read = json.loads((tmp_path / "explain.json").read_text())
-    assert [pair["pair"] for pair in read["pairs"]] == ["The nearest pair that can be told apart"]
+    assert [pair["pair"] for pair in read["pairs"]] == ["The nearest pair that can be distinguished"]
     assert [clip["title"] for clip in read["behaviours"]] == [
         "Behaviour 1: 1 policy", "Behaviour 2: 1 policy",
     ]  # fmt: skip

@@ -77,7 +77,7 @@ def test_pictures_are_part_of_the_page_as_long_as_there_is_room(frame):
     difference = replace(difference, frames=(Frame(visit, frame),))
     images = [a for tag, a in Elements(pair_html(difference)).tags if tag == "img"]
     assert [image["src"] for image in images] == ["data:image/webp;base64,UklGRjAwMDBXRUJQ"]
-    assert "hardly ever here" in pair_html(difference)
+    assert "rarely in this region" in pair_html(difference)
     assert Embedder(11)(frame) is None
     assert Embedder(12)(frame)
 
@@ -110,7 +110,7 @@ def test_a_table_on_a_narrow_terminal_leaves_out_parts(capsys, monkeypatch):
     wide = capsys.readouterr().out
     assert " part " in wide
     assert "→ velocity −1.2 m/s (−1.3 to −1.1)" in wide
-    assert "together 96 %; the other 2 regions 3.7 % of the distance as measured" in wide
+    assert "these make up 96 % and the other 2 regions 3.7 % of the measured distance" in wide
 
 
 def test_where_all_states_are_one_region_features_are_told(capsys):
@@ -135,7 +135,7 @@ def test_where_all_states_are_one_region_features_are_told(capsys):
     page = pair_html(difference)
     assert "Where the distance comes from" not in page
     assert "Share of time spent here" not in page
-    assert "Feature by feature" in page
+    assert "Differences by feature" in page
 
 
 def test_chance_is_marked(capsys):

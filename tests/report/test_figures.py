@@ -293,7 +293,7 @@ def test_heatmap_shows_classes_beside_it_and_as_frames(rows_of):
     assert frames == [2, 3]
     strips = sorted((p.get_height(), p.get_x() > 6) for p in boxes if p.get_fill())
     assert strips == [(2, True), (3, True)]
-    assert "right: classes of policies that cannot be told apart" in words_of(figure)[-1]
+    assert "right: classes of policies that cannot be distinguished" in words_of(figure)[-1]
     assert len(figure.axes[0].texts) == 2
 
 
@@ -302,7 +302,7 @@ def test_heatmap_says_where_its_scale_ends_and_what_a_cell_is(rows_of):
     d += d.T
     d[0, 1] = d[1, 0] = 900.0
     [notes] = [text for text in words_of(distances_figure(d, rows_of(300))) if "scale" in text]
-    assert "the scale leaves out the largest 1 %, up to " in notes
+    assert "the scale omits the largest 1 %, up to " in notes
     assert "each cell is the mean of about 1.1 pairs" in notes
 
 
@@ -310,7 +310,7 @@ def test_small_cells_that_are_not_certain_are_white(rows_of):
     n = 101
     certain = np.eye(n, dtype=bool)
     texts = words_of(distances_figure(np.ones((n, n)), rows_of(n), certain=certain))
-    assert "white: cannot be told apart (q > 0.05)" in texts
+    assert "white: cannot be distinguished (q > 0.05)" in texts
 
 
 def test_of_too_many_policies_for_a_matrix_some_are_shown(walks, log_of, monkeypatch):
@@ -325,7 +325,7 @@ def test_of_too_many_policies_for_a_matrix_some_are_shown(walks, log_of, monkeyp
     assert np.allclose(np.sort(shown, axis=None), np.sort(kept, axis=None))
     words = words_of(figure)
     assert any("1 in 2 is shown" in text for text in words)
-    assert "how certain distances are is not shown" in words
+    assert "the uncertainty of distances is not shown" in words
 
 
 def test_heatmap_must_fit_its_rows(tmp_path, rows_of):

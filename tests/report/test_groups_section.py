@@ -45,11 +45,11 @@ def test_policies_that_cannot_be_told_apart_are_one_behaviour(make_report, inter
     labels = [f"<b>{i}" for i in range(11)]
     report = make_report({"label": labels}, {"matrix": d, "intervals": intervals_of(d, 0.5)})
     text = report_html(report)
-    assert "11 policies, 5 behaviours" in text
+    assert "11 policies in 5 behaviour classes" in text
     assert "&lt;b&gt;5, &lt;b&gt;6, &lt;b&gt;7, &lt;b&gt;8" in text
     assert "<b>" not in text
     assert report.behaviours.numbers == (2, 2, 2, 3, 3, 1, 1, 1, 1, 4, 5)
-    assert "<dt>behaviours</dt><dd>5</dd>" in report_html(report)
+    assert "<dt>behaviour classes</dt><dd>5</dd>" in report_html(report)
 
 
 def test_without_a_test_there_are_no_behaviours(make_report):
@@ -57,7 +57,7 @@ def test_without_a_test_there_are_no_behaviours(make_report):
     page = report_html(report)
     assert 'id="behaviours"' not in page
     assert 'id="groups"' not in page
-    assert "<dt>behaviours</dt>" not in page
+    assert "<dt>behaviour classes</dt>" not in page
 
 
 def test_groups_are_shown_with_their_runs(make_report):

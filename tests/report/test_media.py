@@ -264,9 +264,9 @@ def test_pairs_to_begin_with(make_report):
     none = np.zeros((11, 0))
     measured = Measured(None, none.astype(int), none, farthest=pairs.take([3]), pairs=pairs)
     assert make_report(measured=measured).notable_pairs == {
-        "The nearest pair that can be told apart": (4, 5),
+        "The nearest pair that can be distinguished": (4, 5),
         "The farthest pair": (2, 9),
-        "A pair that cannot be told apart": (0, 4),  # of two runs
+        "A pair that cannot be distinguished": (0, 4),  # of two runs
     }
     report = make_report(measured=Measured(None, none.astype(int), none))
     assert report.notable_pairs == {}

@@ -82,7 +82,7 @@ def test_page_shows_what_was_compared(report, tmp_path):
 
 
 def test_reading_of_the_map_fits_how_it_was_made(make_report, log_of):
-    for method, word in (("tsne", "carry no meaning: read"), ("pca", "linear projection")):
+    for method, word in (("tsne", "have no meaning: read"), ("pca", "linear projection")):
         assert word in report_html(make_report(log=log_of(settings={"map": method})))
 
 
@@ -198,7 +198,7 @@ def test_large_tables_are_cut_with_a_note(make_report, rows_of, measured_of):
     text = " ".join(Elements(page).text)
     for words in ("shows 100 of 1 200 policies", "25 of 1 200 policies",
                   "shows 500 of 1 200 runs", "25 of 1 200 runs",
-                  "the 24 runs that travelled farthest"):  # fmt: skip
+                  "the 24 runs with the largest distance"):  # fmt: skip
         assert words in text.replace("\u202f", " ")
     assert page.count('<th scope="row">p') == 100
     listed = re.findall(r"</span>run (\d+)</th>", page)

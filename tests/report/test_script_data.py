@@ -242,7 +242,7 @@ def test_of_many_pairs_distances_are_those_of_points_and_listed_pairs_have_inter
     order = measured.matrix + np.diag([np.inf] * N)
     nearest = [[near["row"] for near in found] for found in answers["nearest"]]
     assert nearest == np.argsort(order)[:, :10].tolist()
-    assert "noise of sampling" in answers["words"]
+    assert "sampling noise" in answers["words"]
     assert "pairs.csv" in answers["words"]
 
 

@@ -129,7 +129,7 @@ def test_the_heatmap_hatches_what_is_not_certain(measured, rows_of):
     assert shown.mask.sum() == 8  # both ways, without the diagonal
     assert np.allclose(np.sort(shown.compressed()), np.sort(DISTANCES[measured.certain]))
     texts = [text.get_text() for text in figure.texts]
-    assert "hatched: cannot be told apart (q > 0.05)" in texts
+    assert "hatched: cannot be distinguished (q > 0.05)" in texts
 
 
 def joins_of(page):
@@ -140,21 +140,21 @@ def joins_of(page):
 def test_the_page_tells_how_sure_it_is(page):
     text = re.sub(r"<[^>]*>", " ", page)
     for words in (
-        "4 of 10", "cannot be told apart", "0 to 0.31", "In different places", "1.0 %",
-        "How sure a distance is", "Only what is certain", "0.25 ± 0.2", "95 % interval",
+        "4 of 10", "cannot be distinguished", "0 to 0.31", "In different places", "1.0 %",
+        "How certain a distance is", "Only certain differences", "0.25 ± 0.2", "95 % interval",
     ):  # fmt: skip
         assert words in " ".join(text.split()), words
     assert len(re.findall("<tr data-a=. data-b=. class=unsure>", page)) == 2
-    assert page.count('class="tag">cannot be told apart<') == 2
+    assert page.count('class="tag">cannot be distinguished<') == 2
     assert joins_of(page) == [0, 1, 1, 2, 3, 4]
     assert 'class="band"' in page
 
 
 def test_a_page_without_intervals_says_that_they_are_not_known(report):
     page = report_html(report)
-    assert "it is not known how good" in page
+    assert "uncertainty is not known" in page
     assert 'class="tag"' not in page
-    assert "Only what is certain" not in page
+    assert "Only certain differences" not in page
     assert joins_of(page) == []
 
 
@@ -163,7 +163,7 @@ def test_the_console_tells_how_sure_it_is(measured, measured_of, make_report, ro
     print_summary(make_report(policies=policies, measured=measured))
     text = capsys.readouterr().out
     for words in ("distance (95 % interval)", "(0 to 0.31) *", "apart: share", "0.25 ± 0.2",
-                  "* cannot be told apart: 4 of 10 pairs"):  # fmt: skip
+                  "* cannot be distinguished: 4 of 10 pairs"):  # fmt: skip
         assert words in text
     bare = measured_of(5, DISTANCES, nearest=[(0, 1, 0.5)])
     print_summary(make_report(policies=policies, measured=bare))

@@ -105,7 +105,7 @@ def test_a_file_of_that_name_that_is_not_of_pivec_stays(tmp_path, monkeypatch, n
 
 
 def test_the_page_says_what_the_arrays_hold(few, make_report, rows_of):
-    for matrix, words in ((None, "the 2 nearest others"), (np.eye(3), "all distances")):
+    for matrix, words in ((None, "the 2 nearest neighbours"), (np.eye(3), "all distances")):
         findings = make_report(policies=rows_of(3), measured=Measured(matrix, *NEAR))
         assert words in findings.distances_note
     two = Measured(np.eye(2), NEAR[0][:2], NEAR[1][:2])

@@ -1,4 +1,4 @@
-"""Classes of policies that cannot be told apart."""
+"""Classes of policies that cannot be distinguished."""
 
 from __future__ import annotations
 

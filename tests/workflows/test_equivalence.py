@@ -233,7 +233,7 @@ def test_the_answer_for_machines(run):
     suite = parse("same.xml").getroot()[0]
     assert suite.attrib == {"name": "pivec same", "tests": "1", "failures": "1", "errors": "0"}
     case = suite[0]
-    assert case.attrib["name"] == f"{__name__}:still behaves as random"
+    assert case.attrib["name"] == f"{__name__}:still behaves like random"
     assert case[0].attrib["type"] == "different"
     run("same", "CartPole-v1", "random", "random", *SMALL, "--margin", 0.9, "--junit", "same.xml")
     assert parse("same.xml").getroot()[0].attrib["failures"] == "0"
@@ -302,7 +302,7 @@ def test_a_plan_holds(run):
 
 def test_a_plan_on_the_command_line(run):
     done = run("plan", "CartPole-v1", "random:2", *BRIEF, "--episodes", 5)
-    assert "from a pilot of 5" in done.out
+    assert "from 5 episodes" in done.out
     assert "± 0.02 to its nearest" in done.out
     alone = json.loads(run("plan", "CartPole-v1", "random", *BRIEF, "--json").out)
     assert alone["pilot"] == 20

@@ -19,13 +19,13 @@ from pivec.report.findings import UNSURE, Findings, PairRow
 from pivec.states import Store
 from pivec.statistics import LEVEL, POWER, EquivalenceTest, Plan
 from pivec.terminal import print_table, printable, say, text_columns
-from pivec.text import interval, percent, shorten_names
+from pivec.text import interval, n_policies, percent, shorten_names
 
 _PLAN_ROWS = 20  # policies in the table of a plan
 
 
 def print_summary(findings: Findings) -> None:
-    """Print the few facts that tell whether policies behave differently, and by how much."""
+    """Print a short summary: whether policies behave differently, and by how much."""
     measured = findings.measured
     rows = [
         (title, row)
@@ -55,9 +55,9 @@ def print_summary(findings: Findings) -> None:
     if measured.n_known:
         say(f"* {UNSURE}: {len(measured.alike)} of {measured.n_known} pairs")
     if findings.behaviours:
-        say(f"{findings.behaviours_words} (no two policies of one are told apart; map.csv)")
+        say(f"{findings.behaviours_words} (policies of a class {UNSURE}; see map.csv)")
     if shared:
-        say("apart: share of their time that two policies spend in different places")
+        say("apart: share of their time that the two policies spend in different regions")
     if findings.distances_note:
         say(findings.distances_note)
     if measured.travels:
@@ -76,25 +76,25 @@ def print_environment(settings: Mapping[str, Any]) -> None:
     """Print the environment that the policies' files name, or that states were recorded."""
     parts = [str(settings.get("environment") or "not known")]
     if settings.get("backend") == "recorded":
-        say(f"Recorded states, nothing is simulated; environment: {parts[0]}")
+        say(f"Recorded states; nothing is simulated. Environment: {parts[0]}")
         return
     if settings.get("arguments"):
         parts.append(f"arguments {settings['arguments']}")
     if settings.get("wrappers"):
         parts.append(f"wrappers {[wrapper.get('name') for wrapper in settings['wrappers']]}")
-    say(f"Environment, from the policy files: {', '.join(parts)}")
+    say(f"Environment (from the policy files): {', '.join(parts)}")
 
 
 def print_normalisers(policies: Sequence[PolicyInfo]) -> None:
-    """Print what normalised the policies' observations: a wrong one is an easy mistake to make."""
+    """Print the normalisers of the policies' observations, so that a wrong one is noticed."""
     applied = Counter(str(info.metadata.get("normaliser") or "") for info in policies)
     for name, count in applied.items():
         if name:
-            say(f"Normaliser of the observations of {count} policies: {name}")
+            say(f"Observation normaliser of {n_policies(count)}: {name}")
 
 
 def print_store(store: Store) -> None:
-    """Print the policies of a store, one row each."""
+    """Print the policies of a store, one row per policy."""
     say(f"{store.settings.get('environment', '')}, {len(store)} policies")
     labels = shorten_names(list(store.rows), max(24, Console().width - 50))
     names = ("group", "step", "episodes", "states")
@@ -112,20 +112,20 @@ def print_store(store: Store) -> None:
 
 
 def headline(answer: EquivalenceTest) -> str:
-    """Say the verdict in a sentence.
+    """Return the verdict as a sentence.
 
     Examples
     --------
     >>> headline(EquivalenceTest("unclear", ("a", "b"), 0.01, 0.0, 0.04, 0.3, "permutation", 0.02,
     ...                   0.95, (20, 20), 160, "visitation"))
-    'a and b: cannot tell yet, about 140 more episodes of each'
+    'a and b: unclear, about 140 more episodes of each are needed'
     """
     a, b = answer.labels
     if answer.verdict != "unclear":
         return f"{a} and {b}: {'the same' if answer.verdict == 'same' else 'different'}"
     more = answer.more_episodes
-    how = "more episodes are needed" if more is None else f"about {more:,} more episodes of each"
-    return f"{a} and {b}: cannot tell yet, {how}"
+    how = "more episodes" if more is None else f"about {more:,} more episodes of each"
+    return f"{a} and {b}: unclear, {how} are needed"
 
 
 def reasons(answer: EquivalenceTest) -> list[str]:
@@ -141,7 +141,7 @@ def reasons(answer: EquivalenceTest) -> list[str]:
     lines.append(f"p = {answer.p_value:.3g} ({answer.test} test of no difference)")
     if answer.overlap is not None:
         apart = 100 * (1 - answer.overlap)
-        lines.append(f"they spend {apart:.0f} % of their time in different places")
+        lines.append(f"they spend {apart:.0f} % of their time in different regions")
     if answer.verdict == "same" and answer.p_value <= 1 - answer.level:
         lines.append("there is a difference, but it is smaller than the margin")
     return lines
@@ -155,13 +155,13 @@ def print_verdict(answer: EquivalenceTest) -> None:
 
 
 def write_junit(path: str | Path, answer: EquivalenceTest, seconds: float) -> None:
-    """Write the answer as a test that passes if the policies behave alike."""
+    """Write the result as a JUnit test that passes if the policies behave the same."""
     passed = answer.verdict == "same"
     counts = {"tests": "1", "failures": str(int(not passed)), "errors": "0"}
     root = Element("testsuites", counts)
     suite = SubElement(root, "testsuite", {"name": "pivec same", **counts})
     a, b = map(printable, answer.labels)
-    name = {"classname": "pivec.same", "name": f"{b} behaves as {a}", "time": f"{seconds:.3f}"}
+    name = {"classname": "pivec.same", "name": f"{b} behaves like {a}", "time": f"{seconds:.3f}"}
     case = SubElement(suite, "testcase", name)
     failure = {"message": printable(headline(answer)), "type": answer.verdict}
     told = SubElement(case, "system-out") if passed else SubElement(case, "failure", failure)
@@ -171,14 +171,14 @@ def write_junit(path: str | Path, answer: EquivalenceTest, seconds: float) -> No
 
 
 def print_plan(plan: Plan) -> None:
-    """Print what each policy needs, those that need most first."""
+    """Print how many episodes each policy needs, largest number first."""
     needs = {f"± {plan.precision:g} to all": plan.to_all(plan.for_precision)}
     if len(plan.labels) > 1:
         needs[f"± {plan.precision:g} to its nearest"] = plan.to_nearest
     if plan.to_decide is not None:
         needs[f"same, margin {plan.margin:g}"] = plan.to_all(plan.to_decide)
     order = np.argsort(-next(iter(needs.values())), kind="stable").tolist()
-    say(f"Episodes of each policy, from a pilot of {plan.pilot}:")
+    say(f"Episodes needed per policy, estimated from {plan.pilot} episodes each:")
     print_table(
         text_columns("policy", *needs),
         [
@@ -190,10 +190,10 @@ def print_plan(plan: Plan) -> None:
         ],
     )
     if len(order) > _PLAN_ROWS:
-        say(f"and {len(order) - _PLAN_ROWS} policies that need fewer; --json has all pairs")
-    say(f"±: half the width of the {100 * plan.level:g} % interval of a distance")
+        say(f"and {len(order) - _PLAN_ROWS} policies that need fewer; --json prints all pairs")
+    say(f"±: half-width of the {100 * plan.level:g} % interval of a distance")
     if plan.to_decide is not None:
-        say(f"same: for a verdict of `pivec same` that is right in {100 * POWER:g} % of cases")
+        say(f"same: `pivec same` reaches the right verdict in {100 * POWER:g} % of cases")
 
 
 def plan_json(plan: Plan) -> dict[str, Any]:

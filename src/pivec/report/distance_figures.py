@@ -49,12 +49,12 @@ MAX_SHOWN = 5 * MAX_CELLS  # of more policies than have a matrix
 
 
 def heatmap_figure(findings: Findings) -> Figure:
-    """Draw the matrix of distances; of more policies than have one, that of 1 in so many."""
+    """Draw the matrix of distances; if there are too many policies, that of every k-th policy."""
     policies, measured, subtitle = findings.policies, findings.measured, findings.subtitle
     matrix, order = measured.estimates, findings.heatmap_order
     if matrix is None:
         if findings.space is None:
-            raise UsageError("the heatmap of so many policies needs their descriptions")
+            raise UsageError(f"the heatmap of {len(policies)} policies needs their descriptions")
         k = -(-len(policies) // MAX_SHOWN)
         shown = policies.order[::k]
         matrix = findings.space.method.distances(findings.space.descriptions.select(shown))
@@ -126,9 +126,9 @@ def matrix_figure(
     bar_axes.set_ylabel("distance", color=MUTED, fontsize=9.5)
     signs = {
         f"{'hatched' if hatched else 'white'}: {UNSURE} (q > {RATE:g})": shown is not cells,
-        "how certain distances are is not shown": certain is None and n > 1,
-        "right: classes of policies that cannot be told apart": bool(classes),
-        f"the scale leaves out the largest 1 %, up to {rounded(cells.max(), 3)}": beyond,
+        "the uncertainty of distances is not shown": certain is None and n > 1,
+        "right: classes of policies that cannot be distinguished": bool(classes),
+        f"the scale omits the largest 1 %, up to {rounded(cells.max(), 3)}": beyond,
         f"each cell is the mean of about {rounded((n / MAX_CELLS) ** 2, 2)} pairs": n > MAX_CELLS,
     }
     notes = [note for note, there in signs.items() if there]
@@ -153,7 +153,7 @@ def averaged(matrix: Array, order: NDArray[np.intp], size: int) -> Array:
 
 
 def _upper_limit(d: Array) -> float:
-    """Take the largest distance, or the 99th percentile where a few are far beyond the rest."""
+    """Return the largest distance, or the 99th percentile if a few are far larger than the rest."""
     others = d[~np.eye(len(d), dtype=bool)]
     if len(others) == 0 or others.max() == 0:
         return 1.0
@@ -162,7 +162,7 @@ def _upper_limit(d: Array) -> float:
 
 
 def _mark_groups(axes: Axes, blocks: Sequence[Block], n: int) -> None:
-    """Draw a coloured strip beside each group, and lines between groups while there is room."""
+    """Draw a coloured strip next to each group, and lines between groups if there is room."""
     from matplotlib.patches import Rectangle
 
     names = sorted({name for name, _, _ in blocks if name}, key=natural_key)
@@ -177,7 +177,7 @@ def _mark_groups(axes: Axes, blocks: Sequence[Block], n: int) -> None:
 
 
 def _mark_classes(axes: Axes, numbers: Sequence[int | None], colours: Mapping[int, str]) -> None:
-    """Draw a strip of behaviour classes at the right, and frames around neighbours of a class."""
+    """Draw a strip of behaviour classes on the right, and frames around adjacent members."""
     from matplotlib.patches import Rectangle
 
     n = len(numbers)
@@ -202,7 +202,7 @@ MAX_RUN_NAMES = 5  # that fit in one line under the heading
 
 
 def travel_figure(runs: Sequence[Travel], colours: Mapping[str, str], subtitle: str = "") -> Figure:
-    """Draw the distance travelled by training step, one line per run; of many the farthest."""
+    """Draw the distance travelled by training step, one line per run, at most `MAX_RUNS`."""
     shown = sorted(runs, key=lambda run: -run.total)[:MAX_RUNS]
     figure = new_figure(8.0, 4.9)
     add_heading(figure, "Distance travelled", subtitle)
@@ -272,7 +272,7 @@ def groups_figure(result: GroupComparison, environment: str = "") -> Figure:
     for k, (lines, title, subtitle, label) in enumerate(
         (
             (distances, "Distance between runs", "dots are pairs of runs", "distance"),
-            (diverse, "Diversity", "as many behaviours with nothing in common", "behaviours"),
+            (diverse, "Diversity", "effective number of behaviours", "behaviours"),
         )
     ):
         tall = ROW * max(2, len(lines))
@@ -285,7 +285,7 @@ def groups_figure(result: GroupComparison, environment: str = "") -> Figure:
 
 
 def _draw_groups(axes: Axes, lines: Sequence[Line], start: float) -> None:
-    """Draw one line per group or pair, from above to below."""
+    """Draw one line per group or pair, from top to bottom."""
     known = [x for _, _, e, dots in lines for x in (e.value, *dots) if math.isfinite(x)]
     most = max([start, *known])
     ends = [e.high for _, _, e, _ in lines if math.isfinite(e.high)]

@@ -41,8 +41,8 @@ KIND_WORDS = {
     WIDE: "how widely they spread within it",
 }
 OUTSIDE = (
-    "farther from all regions of the space than 99 % of the states of each policy that it was "
-    "fitted on; deviations are those of the nearest region"
+    "farther from all regions of the space than 99 % of the states of each policy that the space "
+    "was fitted on; deviations are relative to the nearest region"
 )
 _SHIFTS, _FEATURES, _FEATURES_PRINTED = 3, 8, 12  # shown of a region, and of all
 _DARKEST = 0.5  # share of visits in a tenth of an episode that is drawn full
@@ -86,7 +86,7 @@ def pair_html(pair: PairExplanation, command: str = "") -> str:
         figures["regions differ beyond chance"] = f"{thousands(sure)} of {thousands(n)}"
         if OFTEN in e.kinds and pair.different:
             share = float(e.kinds[OFTEN].measured.sum()) / e.distance
-            figures["of it due to how often they are there"] = percent(share)
+            figures["of the distance due to how often they are there"] = percent(share)
     figures["episodes played"] = " and ".join(map(thousands, pair.episodes))
     if all(map(math.isfinite, pair.mean_returns)):
         figures["mean returns"] = " and ".join(rounded(x, 3) for x in pair.mean_returns)
@@ -102,12 +102,12 @@ def pair_html(pair: PairExplanation, command: str = "") -> str:
 
 
 def overview_html(overview: Overview, command: str = "") -> str:
-    """Render the page of the notable pairs of a comparison, and of behaviours to watch."""
+    """Render the page of the notable pairs and the behaviour classes of a comparison."""
     pairs = [
         (title, _pair_context(pair, f"pair{number}-"))
         for number, (title, pair) in enumerate(overview.differences, 1)
     ]
-    lead = "What makes notable pairs of policies differ, and how behaviours look."
+    lead = "How notable pairs of policies differ, and what each behaviour class looks like."
     return _page("overview.html", "What differs", overview, lead, pairs=pairs, command=command)
 
 
@@ -139,7 +139,7 @@ def _region_context(
     gist = f"region {region}: {percent(pair.share(region))} of the distance"
     if (total := sizes.sum()) > 0 and len(sizes) > 1:
         largest = int(np.argmax(sizes))
-        gist += f", {percent(sizes[largest] / total)} of that by {KIND_WORDS[kinds[largest]]}"
+        gist += f", {percent(sizes[largest] / total)} of it due to {KIND_WORDS[kinds[largest]]}"
     low, high = float(e.regions.low[region]), float(e.regions.high[region])
     frames = [pair.frame(label, region) for label in pair.labels]
     times = []
@@ -250,7 +250,7 @@ def print_pair(pair: PairExplanation) -> None:
     heads = ["region", "share", "part", "time of A", "time of B"]
     heads.append("where, and what shifts there from A to B")
     if alone:
-        heads = ["share", "part", "mean of A", "mean of B", "feature, and what of it differs most"]
+        heads = ["share", "part", "mean of A", "mean of B", "feature, and what differs most"]
     columns = text_columns(*heads, left=(len(heads) - 1,))
     rows = _lone_feature_rows(pair) if alone else _region_rows(pair)
     print_table([column for column in columns if wide or column.title != "part"], rows)
@@ -258,16 +258,16 @@ def print_pair(pair: PairExplanation) -> None:
         share = sum(map(pair.share, pair.leading))
         others = "the other region" if rest == 1 else f"the other {rest} regions"
         say(
-            f"together {percent(min(share, 1.0))}; {others} {percent(max(1 - share, 0.0))} of the "
-            f"distance as measured, {rounded(e.distance, 3)}"
+            f"these make up {percent(min(share, 1.0))} and {others} "
+            f"{percent(max(1 - share, 0.0))} of the measured distance, {rounded(e.distance, 3)}"
         )
     if pair.different and wide:
         say(
-            f"parts and intervals ({100 * e.level:g} %) are without what sampling adds, "
+            f"parts and {100 * e.level:g} % intervals have the sampling noise subtracted, "
             f"{rounded(e.distance - e.estimate, 2)} in total"
         )
     if (e.features.noise if alone else e.regions.noise[list(pair.leading)]).any():
-        say("* may be chance" if pair.different is not None else "* how sure is not known")
+        say("* may be chance" if pair.different is not None else "* uncertainty not known")
     if shifts := pair.average_shifts()[:_SHIFTS]:
         say(f"on average, from A to B: {', '.join(_shift(pair, shift) for shift in shifts)}")
 
@@ -329,7 +329,7 @@ def print_overview(overview: Overview) -> None:
 
 
 def print_written(folder: Path, result: Any) -> None:
-    """Print what could not be made of an explanation, and where the rest is."""
+    """Print which parts of an explanation could not be made, and the paths of the others."""
     overview = result if isinstance(result, Overview) else Overview((("", result),))
     words = ""
     if isinstance(result, Overview | PairExplanation):
@@ -351,7 +351,7 @@ def print_written(folder: Path, result: Any) -> None:
 
 
 def regions_html(result: Regions) -> str:
-    """Render the page of regions: one card each, in the order in which episodes get there."""
+    """Render the page of regions: one card per region, in order of time within an episode."""
     most = max(region.share for region in result)
     large = {region.number for region in result.by_share()[:MAX_CARDS]}
     cards = [
@@ -401,7 +401,7 @@ def print_regions(result: Regions, top: int) -> None:
         ],
     )
     if (more := len(result) - top) > 0:
-        say(f"{_counted(more, 'more region')}: --top {len(result)}, or the page")
+        say(f"{_counted(more, 'more region')}: use --top {len(result)}, or see the page")
 
 
 # Unusual episodes
@@ -438,7 +438,7 @@ _OUTSIDE_COLUMNS = (
 
 
 def unusual_html(result: Unusual, command: str = "") -> str:
-    """Render the page of unusual episodes, and of states where no policy has been."""
+    """Render the page of unusual episodes, and of states outside the space."""
     reasons = Column("what differs", lambda row: row.reasons or "–", right=False)
     outside = () if result.outside is None else result.outside.policies
     return _page(
@@ -464,7 +464,7 @@ def print_unusual(result: Unusual) -> None:
     say(result.headline())
     typical = Column("most typical", lambda row: str(result.of(row.policy).typical))
     print_table([*_episode_columns(result), typical], result.episodes)
-    say("times as far: from the policy's other episodes, where 1 is its typical (median) episode")
+    say("times as far: distance from the policy's other episodes relative to its median episode")
     for row in result.episodes[:_EXPLAINED]:
         if row.reasons:
             say(f"Episode {row.episode} of {row.policy}:")
@@ -560,11 +560,11 @@ def print_run(result: RunExplanation) -> None:
             rows.append((when, _what(change) + region, change.values_text, _by(change)))
             when = ""
     columns = text_columns(
-        "training step, distance", "what changed", "of the time", "by", left=(0, 1)
+        "training step, distance", "what changed", "share of time", "change", left=(0, 1)
     )
     print_table(columns if wide else columns[:-1], rows)
     if wide and any(phase.changes for phase in result.phases):
-        say(f"by: {percent(result.level)} interval of the change")
+        say(f"change: {percent(result.level)} interval")
     if result.largest:
         say(f"The largest step in detail: {_pair_command(result)}")
     _say_notes(result.notes)
@@ -595,15 +595,16 @@ def _difference_columns(result: GroupExplanation) -> list[Column]:
 
 def _last_checkpoints(result: GroupExplanation) -> str:
     n = result.last
-    return f"of each run the last {'checkpoint' if n == 1 else f'{n} checkpoints'}" if n else ""
+    last = "checkpoint" if n == 1 else f"{n} checkpoints"
+    return f"only the last {last} of each run {'is' if n == 1 else 'are'} used" if n else ""
 
 
 def group_explanation_html(result: GroupExplanation, command: str = "") -> str:
-    """Render the page of what sets two groups of runs apart."""
+    """Render the page of the differences between two groups of runs."""
     runs = dict(zip(result.groups, result.runs, strict=True))
     return _page(
         "groups_page.html",
-        "What sets the runs of {} and of {} apart".format(*result.groups),
+        "How runs of {} and {} differ".format(*result.groups),
         result,
         f"{capitalized(result.headline())}.",
         figures={f"runs of {name}": thousands(len(own)) for name, own in runs.items()},
@@ -619,7 +620,7 @@ def group_explanation_html(result: GroupExplanation, command: str = "") -> str:
 
 
 def print_group_explanation(result: GroupExplanation) -> None:
-    """Print what sets two groups of runs apart, and how sure that is."""
+    """Print how two groups of runs differ, and how certain that is."""
     say(capitalized(result.headline()))
     last = f"; {_last_checkpoints(result)}" if result.last else ""
     say(f"Groups of runs, {result.grouping}{last}:")

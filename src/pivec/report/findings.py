@@ -37,8 +37,8 @@ MAX_CLASS_COLOURS = 10  # behaviour classes with a colour of their own
 # Text of more distances is large and slow to read: of 3 000 policies it was 181 MB.
 MAX_CSV = 1000
 DISTANCES_CSV, DISTANCES_NPZ = "distances.csv", "distances.npz"
-UNSURE = "cannot be told apart"
-MAX_LINKS = 400  # lines between policies that cannot be told apart, which would hide a map
+UNSURE = "cannot be distinguished"
+MAX_LINKS = 400  # more lines between policies would hide the map
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class PairRow:
 
     @property
     def alike(self) -> bool:
-        """Whether the two cannot be told apart: chance explains their distance."""
+        """Whether the two cannot be distinguished: chance explains their distance."""
         return self.q > RATE
 
 
@@ -205,12 +205,12 @@ class Findings:
 
     @cached_property
     def notable_pairs(self) -> dict[str, tuple[int, int]]:
-        """The nearest pair that is told apart, the farthest, and one that cannot be told apart."""
+        """The nearest pair that differs, the farthest, and one that cannot be distinguished."""
         pairs, alike, measured = self.measured.pairs, self.measured.pairs.alike, self.measured
         groups = np.array([row.group for row in self.policies])
         # Two runs that ended alike are more interesting than two checkpoints of one.
         other = alike & (groups[pairs.i] != groups[pairs.j])
-        sure = " that can be told apart" if measured.n_known else ""
+        sure = " that can be distinguished" if measured.n_known else ""
         chosen = {
             f"The nearest pair{sure}": pairs.take(np.flatnonzero(~alike)[:1]),
             "The farthest pair": measured.farthest,
@@ -266,9 +266,9 @@ class Findings:
 
     @cached_property
     def links(self) -> list[list[int]]:
-        """Pairs to join on the map because they cannot be told apart.
+        """Pairs to join on the map because they cannot be distinguished.
 
-        Of policies that are all alike, the minimal spanning tree; none where lines would hide the
+        These are the edges of a minimum spanning forest; there are none if lines would hide the
         map.
         """
         from scipy.sparse import csr_array
@@ -284,7 +284,7 @@ class Findings:
 
     @cached_property
     def heatmap_order(self) -> NDArray[np.intp]:
-        """Numbers of the policies, alike beside alike and runs together; else by run and step."""
+        """Row numbers with similar policies adjacent and runs together; else by run and step."""
         if self.measured.estimates is None:
             return self.policies.order
         groups = [row.group for row in self.policies]
@@ -292,30 +292,30 @@ class Findings:
 
     @property
     def behaviours_words(self) -> str:
-        """Say how many behaviour classes there are; empty where they are not known."""
+        """The number of behaviour classes in words; empty if it is not known."""
         if self.behaviours is None:
             return ""
         n, known = len(self.behaviours), self.behaviours.n_policies
         untested = len(self.policies) - known
         rest = f"; {thousands(untested)} more {'has' if untested == 1 else 'have'} too few episodes"
         return (
-            f"{n_policies(known)}, {thousands(n)} behaviour{'s' * (n != 1)}"
+            f"{n_policies(known)} in {thousands(n)} behaviour class{'es' * (n != 1)}"
             f"{f'{rest} for a test' if untested else ''}"
         )
 
     @property
     def distances_note(self) -> str:
-        """Say what distances.npz holds; empty where there is a distances.csv."""
+        """What distances.npz contains; empty if there is a distances.csv."""
         n = len(self.policies)
         if distances_file(n) == DISTANCES_CSV:
             return ""
-        near = f"the {self.measured.neighbours.shape[1]} nearest others of each policy"
+        near = f"the {self.measured.neighbours.shape[1]} nearest neighbours of each policy"
         held = near if self.measured.matrix is None else "all distances"
-        return f"{DISTANCES_NPZ} holds {held}"
+        return f"{DISTANCES_NPZ} contains {held}"
 
     @property
     def alike_count(self) -> str:
-        """Say how many pairs cannot be told apart; empty where that is not known."""
+        """How many pairs cannot be distinguished; empty if that is not known."""
         known = self.measured.n_known
         return f"{thousands(len(self.measured.alike))} of {thousands(known)}" if known else ""
 
@@ -349,7 +349,7 @@ def policy_rows(space: Space, classes: BehaviourClasses | None = None) -> list[P
 
 
 def distances_file(n: int) -> str:
-    """Name the file that has the distances of so many policies."""
+    """Return the name of the file with the distances of ``n`` policies."""
     return DISTANCES_CSV if n <= MAX_CSV else DISTANCES_NPZ
 
 

@@ -59,27 +59,27 @@ class GroupPair:
 class GroupComparison:
     """Whether groups of runs differ, how far apart they are, and how diverse each one is.
 
-    All intervals are about other runs of the same kind (a jackknife over runs); they are NaN if a
-    group has too few.
+    All intervals account for the variation between runs (a jackknife over runs); they are NaN if
+    a group has too few runs.
     """
 
     groups: tuple[RunGroup, ...]
     pairs: tuple[GroupPair, ...]
     test: Permanova | None  # of all groups together; None if there are too few
-    grouping: str  # how the groups came about
+    grouping: str  # how the groups were formed
     left_out: tuple[str, ...]  # runs and policies that are in no group
-    last: int | None  # so many checkpoints of each run, the last, were looked at; all if None
-    similarity: str  # how similarities were made of distances
+    last: int | None  # only the last N checkpoints of each run were used; all if None
+    similarity: str  # how similarities were computed from distances
     level: float
     runs: tuple[str, ...]  # all runs in groups
     run_distances: tuple[tuple[float, ...], ...]  # between their mean behaviours
 
     def headline(self) -> str:
-        """Say whether the groups differ."""
+        """Return one sentence on whether the groups differ."""
         return permanova_sentence(self.test)
 
     def to_json(self) -> dict[str, Any]:
-        """Give all of it as JSON can hold it: what is not known is None."""
+        """Return all results as JSON-compatible values; what is not known is None."""
         return {key: plain(value) for key, value in asdict(self).items()}
 
 
@@ -93,24 +93,24 @@ def compare_groups(
     level: float = 0.95,
     intervals: Intervals | None = None,
 ) -> GroupComparison:
-    """Compare groups of runs: PPO with A2C, say, of which each has several runs.
+    """Compare groups of runs, for example several PPO runs with several A2C runs.
 
     Parameters
     ----------
     space : Space
-        As `pivec.compare` leaves it: ``comparison.space``, or ``pivec.Space.load(folder)``.
+        The space of a comparison: ``comparison.space``, or ``pivec.Space.load(folder)``.
     groups : mapping, optional
-        Name of a group -> pattern of its runs' names, or several: ``{"ppo": "ppo-*"}``. If not
-        given, runs whose names differ in the number at their end are a group, or those of an
-        algorithm where names say nothing; a run that is alone is left out.
+        Maps the name of a group to one or more patterns of run names: ``{"ppo": "ppo-*"}``. By
+        default, runs whose names differ only in the number at the end form a group, or runs of the
+        same algorithm if names do not define groups; a run without a group is left out.
     last : int, optional
         Use only the last N checkpoints of each run.
     seed : int
-        Random seed of the test, where there are too many permutations to try all.
+        Random seed of the test, used if there are too many permutations to try all.
     level : float
-        Of the intervals.
+        Confidence level of the intervals.
     intervals : Intervals, optional
-        Of all distances in the space, if they are known already.
+        Intervals of all distances in the space, if they have been computed already.
 
     Returns
     -------
@@ -217,7 +217,7 @@ def _block(rows: ArrayLike, columns: ArrayLike) -> Any:
 
 
 def groups_in(space: Space, intervals: Intervals | None) -> GroupComparison | None:
-    """Compare the groups of runs that names or algorithms tell; None if there are not two."""
+    """Compare groups of runs found by name or algorithm; None if there are fewer than two."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PivecWarning)  # measuring has warned
         try:
@@ -228,7 +228,7 @@ def groups_in(space: Space, intervals: Intervals | None) -> GroupComparison | No
 
 
 def similarity(distances: Array, largest: float | None) -> tuple[Array, str]:
-    """Convert distances to similarities, and say how: 1 for the same, 0 for nothing in common.
+    """Convert distances to similarities (1: equal, 0: nothing in common), and describe how.
 
     ``largest`` is the distance of policies that have nothing in common. If there is none,
     similarities can only be compared within the same comparison.
@@ -250,10 +250,10 @@ def similarity(distances: Array, largest: float | None) -> tuple[Array, str]:
 
 
 def permanova_sentence(test: Permanova | None) -> str:
-    """Say what a test of groups found, in one sentence."""
+    """Return the result of a test of groups as one sentence."""
     if test is None:
         return "Too few runs for a test of the difference"
-    least = f"; with so few runs p cannot fall below {rounded(test.least_p, 2)}"
+    least = f"; with this few runs, p cannot fall below {rounded(test.least_p, 2)}"
     return (
         f"Groups explain {100 * test.r2:.0f} % of the variance between runs "
         f"({100 * test.chance_r2:.0f} % by chance), p = {rounded(test.p_value, 2)}"
@@ -264,7 +264,7 @@ def permanova_sentence(test: Permanova | None) -> str:
 def _p_value(pair: GroupPair) -> str:
     if pair.test is None:
         return "–"
-    least = f" (least {rounded(pair.test.least_p, 2)})" if pair.test.least_p > 0.01 else ""
+    least = f" (min. {rounded(pair.test.least_p, 2)})" if pair.test.least_p > 0.01 else ""
     return f"{rounded(pair.test.p_value, 2)}{least}"
 
 
@@ -289,13 +289,13 @@ GROUP_COLUMNS = (
     Column("Group", lambda group: group.name, right=False),
     Column("Runs", lambda group: shortened(", ".join(group.runs), 200), right=False),
     Column.number("Policies", "n_policies", thousands),
-    _estimate("Distance of runs", "distance"),
-    _estimate("Distance of policies", "policy_distance"),
-    _estimate("Behaviours", "behaviours"),
+    _estimate("Distance between runs", "distance"),
+    _estimate("Distance between policies", "policy_distance"),
+    _estimate("Effective behaviours", "behaviours"),
 )
 PAIR_COLUMNS = (
     Column("Groups", lambda pair: " and ".join(pair.groups), right=False),
-    _estimate("Distance of runs", "distance"),
+    _estimate("Distance between runs", "distance"),
     Column("Explained", lambda pair: f"{100 * pair.test.r2:.0f} %" if pair.test else "–"),
     Column("By chance", lambda pair: f"{100 * pair.test.chance_r2:.0f} %" if pair.test else "–"),
     Column("p", _p_value),
@@ -304,7 +304,7 @@ PAIR_COLUMNS = (
 
 def print_groups(result: GroupComparison) -> None:
     """Print which runs are in which group, how diverse each is, and whether groups differ."""
-    last = f"; of each run the last {n_policies(result.last)}" if result.last else ""
+    last = f"; last {n_policies(result.last)} of each run" if result.last else ""
     say(f"Groups of runs, {result.grouping}{last}:")
     for group in result.groups:
         say(f"  {group.name}: {shortened(', '.join(group.runs), 200)}")
@@ -316,6 +316,6 @@ def print_groups(result: GroupComparison) -> None:
     if result.test is not None:
         say(permanova_sentence(result.test))
     else:
-        say("No test: it needs two groups, and several runs of one of them")
+        say("No test: it needs two groups, at least one of them with several runs")
     if any(math.isnan(group.behaviours.low) for group in result.groups):
-        say("Intervals are about other runs, and take three runs of a group (two between groups)")
+        say("Intervals are over runs and need three runs per group (two between groups)")

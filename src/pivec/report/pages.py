@@ -355,17 +355,18 @@ def report_html(findings: Findings, pictures: Pictures | None = None, live: str 
 
 
 def summary(findings: Findings) -> str:
-    """Say in a sentence what was compared."""
+    """Return one sentence about what was compared."""
     policies = findings.policies
     n_own, n_runs = len(policies.compared), len(policies.runs)
     runs = f" from {thousands(n_runs)} training run{'s' * (n_runs != 1)}" if n_runs else ""
     rest = len(policies) - n_own
-    context = f" {thousands(rest)} policies of an earlier map are shown in grey." if rest else ""
+    are = "is" if rest == 1 else "are"
+    context = f" {n_policies(rest)} of an earlier map {are} shown in grey." if rest else ""
     return f"{n_policies(n_own)}{runs}, compared by the states they visit.{context}"
 
 
 def key_figures(findings: Findings) -> dict[str, str]:
-    """Return what a reader wants to know first, as text."""
+    """Return the most important numbers as text."""
     from scipy.spatial.distance import squareform
 
     own, n_runs = findings.policies.compared, len(findings.policies.runs)
@@ -385,9 +386,9 @@ def key_figures(findings: Findings) -> dict[str, str]:
         pairs = squareform(findings.measured.estimates, checks=False)
         figures["median distance"] = f"{np.median(pairs):.3g}"
     if findings.behaviours:
-        figures["behaviours"] = thousands(len(findings.behaviours))
+        figures["behaviour classes"] = thousands(len(findings.behaviours))
     if findings.alike_count:
-        figures["pairs cannot be told apart"] = findings.alike_count
+        figures["pairs not distinguished"] = findings.alike_count
     return figures
 
 

@@ -104,8 +104,8 @@ def map_figure(
     Checkpoints of a run are joined in order of step, from a ring to an arrow head; policies
     without a training step are diamonds; reference policies are small and grey. Without a colour,
     "return", "group", "step", "behaviour" or "density", there is a panel for each of the first four
-    that tells policies apart. Pale bands join the pairs of ``links``, which cannot be told apart.
-    Of more than 20 000 policies it is drawn what lies at each spot, and how many there.
+    that differs between policies. Pale bands join the pairs of ``links``, which cannot be
+    distinguished. With more than 20 000 policies, means and counts per grid cell are drawn.
     """
     if colour is not None and colour not in COLOURINGS:
         raise UsageError(f"colour must be one of {', '.join(COLOURINGS)}, but is {colour!r}")
@@ -178,7 +178,7 @@ def _draw_policies(
     if not behaviour:
         _draw_runs(axes, policies, places, of_group if colour == "group" else None, size)
     values = np.zeros(len(policies))
-    signs = {"pale band: cannot be told apart": len(links) > 0}
+    signs = {"pale band: cannot be distinguished": len(links) > 0}
     if colour == "group":
         paints = to_rgba_array([of_group.get(row.group, LONE_COLOUR) for row in policies])
         _draw_group_key(key, policies)
@@ -187,7 +187,7 @@ def _draw_policies(
         paints = to_rgba_array([of_class.get(row.behaviour or 0, "none") for row in policies])
         values[paints[:, 3] == 0] = np.nan
         _draw_class_key(key, policies)
-        signs = {"within a class, no two policies can be told apart": True}
+        signs = {"policies of the same class cannot be distinguished": True}
     else:
         values = _values(policies, colour)
         # In few steps for a crowd, which packs well.

@@ -216,7 +216,7 @@ def _distances(findings: Findings, taken: int) -> Content:
 def all_pairs(findings: Findings) -> Content | None:
     """Return all pairs, the upper triangle row by row; None if they are too many or not known.
 
-    ``alike`` is 1 for pairs that cannot be told apart, 0 for those that can, 2 if that is not
+    ``alike`` is 1 for pairs that cannot be distinguished, 0 for those that can, 2 if that is not
     known. ``distance`` may be below 0 by chance.
     """
     measured, space = findings.measured, findings.space
@@ -249,19 +249,19 @@ def _pair_columns(pairs: Pairs, known: Container[str] = ("low", "overlap")) -> C
 
 def _words(content: Content) -> str:
     """Say what the page's own distances are worth, and what this file does not hold."""
-    serve = "pivec serve OUT, with the folder of this comparison, has all distances exactly."
+    serve = "For all exact distances, run pivec serve OUT, where OUT is this comparison's folder."
     if content["pairs"]:
         return ""
     if content["points"]:
-        listed = " Intervals are those of the pairs in pairs.csv." if content["listed"] else ""
+        listed = " Intervals are available for the pairs in pairs.csv." if content["listed"] else ""
         return (
-            "There are too many pairs to keep: this page measures distances itself, with the noise "
-            "of sampling in them, half of them to within "
+            "There are too many pairs to store: this page computes distances itself. They include "
+            "sampling noise and have a median error of "
             f"{100 * content['points']['error']:.2g} %.{listed} {serve}"
         )
     if content["near"]:
         k = content["near"]["k"]
-        return f"This file contains only the {k} nearest others of each policy. {serve}"
+        return f"This file contains only the {k} nearest neighbours of each policy. {serve}"
     return f"This file contains no distances. {serve}" if content["n"] > 1 else ""
 
 
