@@ -55,8 +55,8 @@ class CollectOptions(EngineOptions):
 
     episodes: Annotated[int, Range(1, most=10**9)] = option(100, "Episodes per policy")
     seed: Seed = option(0, "Random seed; all randomness derives from it")
-    actions: bool = option(False, "Store actions too", STATES)
-    keep_policies: bool = option(False, "Store the policies' networks too", STATES)
+    actions: bool = option(False, "Also store actions", STATES)
+    keep_policies: bool = option(False, "Also store the policies' networks", STATES)
     deterministic: bool = option(False, "Use each policy's most likely action")
     env_kwargs: Mapping[str, Any] | None = option(
         None, "Argument of the environment; repeatable", ENVIRONMENT
@@ -70,21 +70,21 @@ class CollectOptions(EngineOptions):
     )
     agent: str | None = option(None, "The agent that the policies control", AGENTS)
     partners: Sequence[str] | Any = option(
-        (), "Policies of other agents; 'self' is the policy itself", AGENTS, "[NAME=]POLICY"
+        (), "Policies of the other agents; 'self' is the policy itself", AGENTS, "[NAME=]POLICY"
     )
-    joint: bool = option(False, "States of all agents together; rewards are summed", AGENTS)
+    joint: bool = option(False, "Join the states of all agents, and sum rewards", AGENTS)
     features: Features | str | None = option(
         None,
-        "Instead of the flattened observation: policy (last hidden layer of one policy; "
-        "policy:LABEL-OR-PATH says which), an encoder file (.safetensors, .onnx), cells (small "
-        "grey cells of an image), info:KEY,KEY, env:KEY or module:function",
+        "Features to use instead of the flattened observation: policy (last hidden layer of one "
+        "policy; policy:LABEL-OR-PATH selects it), an encoder file (.safetensors, .onnx), cells "
+        "(small grey cells of an image), info:KEY,KEY, env:KEY or module:function",
         STATES,
         "NAME",
     )
     feature_names: Sequence[str] | None = in_python(None, "Names of the features")
     max_steps: Count | None = option(None, "Truncate episodes after N steps", ENVIRONMENT)
     max_states_per_policy: Annotated[int, Range(2)] | None = option(
-        None, "Thin policies with more states to every k-th state", STATES
+        None, "For policies with more than N states, store only every k-th state", STATES
     )
     backend: str = option("auto", "gymnasium, envpool or auto", ENVIRONMENT)
     n_envs: Count | None = option(None, "Parallel environments; does not change results", RUNNING)
@@ -121,7 +121,7 @@ class PlanOptions(CollectOptions):
 
 @dataclass(frozen=True)
 class ReplayOptions(EngineOptions):
-    """How stored episodes are replayed, where the stored settings are not enough."""
+    """How stored episodes are replayed if the stored settings are not sufficient."""
 
     env: str | None = option(None, "Environment, if the folder does not name it", REPLAY)
     policies: Sequence[str] = option(
@@ -132,7 +132,9 @@ class ReplayOptions(EngineOptions):
     )
     wrappers: Sequence[Wrapper] = option((), "Wrapper; repeatable", REPLAY, "MODULE:CLASS")
     imports: Sequence[str] = option((), "Module to import first; repeatable", REPLAY, "MODULE")
-    features: Features | str | None = option(None, "As when states were collected", REPLAY, "NAME")
+    features: Features | str | None = option(
+        None, "The features used when states were collected", REPLAY, "NAME"
+    )
     trust: bool = option(False, "Allow files and modules that run code", REPLAY)
     without_normaliser: bool = option(
         False, "Run policies even if VecNormalize statistics are missing", REPLAY
@@ -140,7 +142,7 @@ class ReplayOptions(EngineOptions):
 
     @property
     def collecting(self) -> CollectOptions:
-        """The same as options of collecting."""
+        """The same settings as options for collecting states."""
         names = {known.name for known in fields(CollectOptions)}
         return CollectOptions(**{k: v for k, v in vars(self).items() if k in names})
 
@@ -151,20 +153,20 @@ class DescribeOptions:
 
     method: str = option(
         "visitation",
-        "Characterization: visitation, supervector (the paper's), gaussian, discretization, mmd, "
+        "Characterization: visitation, supervector (of the paper), gaussian, discretization, mmd, "
         "sliced-wasserstein, transitions, trajectories, terminal-state, returns, actions, "
         "parameters, discriminator, encoder, skill-discriminator, trajectory-encoder, "
         "state-actions",
     )
-    components: Count | None = option(None, "Gaussians of the background model \\[64]")
+    components: Count | None = option(None, "Number of Gaussians in the background model \\[64]")
     backgrounds: Count | None = option(
-        None, "Fits of the background model to average over \\[1]", DESCRIPTION
+        None, "Number of fits of the background model to average over \\[1]", DESCRIPTION
     )
     parameters: Mapping[str, Any] | None = option(
         None, "Argument of the characterization; repeatable", DESCRIPTION
     )
     space: str | Path | None = option(
-        None, "Place the policies in this earlier space, without refitting", DESCRIPTION
+        None, "Place the policies in this existing space, without refitting", DESCRIPTION
     )
 
     def __post_init__(self) -> None:
@@ -173,13 +175,15 @@ class DescribeOptions:
 
 @dataclass(frozen=True)
 class PrecisionOptions:
-    """How precise distances have to be."""
+    """How precise distances should be."""
 
     until: Positive | None = option(
-        None, "Keep sampling until every 95 % interval is at most ±X", PRECISION
+        None, "Keep sampling until every 95 % confidence interval is at most ±X", PRECISION
     )
     at_most: Count = option(1000, "Maximum number of episodes per policy", PRECISION)
-    until_pairs: str = option("all", "Pairs that count: all, or each nearest one", PRECISION)
+    until_pairs: str = option(
+        "all", "Pairs that --until applies to: all, or nearest (each policy's nearest)", PRECISION
+    )
 
     def __post_init__(self) -> None:
         check_arguments(self)
@@ -191,9 +195,9 @@ class PrecisionOptions:
 class WatchOptions:
     """When `pivec.watch` looks for checkpoints, and when it fits the space."""
 
-    every: Positive = option(5.0, "Seconds between looks for new checkpoints", WATCHING)
-    at_least: Count = option(10, "Checkpoints needed to fit the space", WATCHING)
-    refit: bool = option(False, "Refit when the number of policies has doubled", WATCHING)
+    every: Positive = option(5.0, "Seconds between checks for new checkpoints", WATCHING)
+    at_least: Count = option(10, "Number of checkpoints needed to fit the space", WATCHING)
+    refit: bool = option(False, "Refit the space when the number of policies doubles", WATCHING)
     until_idle: NotNegative | None = option(
         None, "Stop after N seconds without new checkpoints", WATCHING
     )
@@ -204,7 +208,7 @@ class WatchOptions:
 
 @dataclass(frozen=True)
 class TableOptions:
-    """What the columns of a table mean, where their names do not say."""
+    """The meaning of the columns of a table, if it is not clear from their names."""
 
     policy_column: str | None = option(None, "Policy (default: policy, label, agent)", COLUMNS)
     group_column: str | None = option(None, "Training run (default: group, run)", COLUMNS)
@@ -232,7 +236,7 @@ class TableOptions:
 
 @dataclass(frozen=True)
 class EncoderOptions(CollectOptions):
-    """How an image encoder is fitted, and how the policies are run that see the images."""
+    """How an image encoder is fitted, and how the policies that see the images are run."""
 
     method: str = option("autoencoder", "autoencoder (needs torch) or random convolutions")
     size: Count = option(32, "Features per image")
@@ -252,7 +256,7 @@ class EncoderOptions(CollectOptions):
 
 
 class CollectKeywords(TypedDict, total=False):
-    """Keyword arguments of `pivec.collect` beside episodes and seed."""
+    """Keyword arguments of `pivec.collect` other than episodes and seed."""
 
     engine: str | Any
     jobs: int | None
@@ -279,7 +283,7 @@ class CollectKeywords(TypedDict, total=False):
 
 
 class DescribeKeywords(CollectKeywords, total=False):
-    """Keyword arguments of `pivec.same` and `pivec.plan` that both have."""
+    """Keyword arguments that `pivec.same` and `pivec.plan` share."""
 
     method: str
     components: int | None
@@ -306,7 +310,7 @@ class WatchKeywords(DescribeKeywords, total=False):
 
 
 class ReplayKeywords(TypedDict, total=False):
-    """Keyword arguments of what replays episodes, such as `Comparison.explain`."""
+    """Keyword arguments of functions that replay episodes, such as `Comparison.explain`."""
 
     engine: str | Any
     jobs: int | None

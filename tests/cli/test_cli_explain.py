@@ -147,12 +147,14 @@ def test_what_cannot_be_drawn_leaves_the_table_whole(run, cartpole, undrawn, bli
 def test_the_middle_of_each_behaviour_is_shown(run, cartpole, undrawn, blind, tmp_path):
     run("explain", cartpole, "--top", 1, "--clips", 1, "--out", tmp_path)
     read = json.loads((tmp_path / "explain.json").read_text())
-    assert [pair["pair"] for pair in read["pairs"]] == ["The nearest pair that can be distinguished"]
+    assert [pair["pair"] for pair in read["pairs"]] == [
+        "The nearest pair that can be distinguished"
+    ]
     assert [clip["title"] for clip in read["behaviours"]] == [
-        "Behaviour 1: 1 policy", "Behaviour 2: 1 policy",
+        "Behaviour class 1: 1 policy", "Behaviour class 2: 1 policy",
     ]  # fmt: skip
     assert "random, episode 0 (seed " in read["behaviours"][1]["caption"]
-    assert "Behaviour 2: 1 policy" in (tmp_path / "explain.html").read_text()
+    assert "Behaviour class 2: 1 policy" in (tmp_path / "explain.html").read_text()
 
 
 def test_an_environment_that_is_gone_leaves_the_table_whole(run, cartpole, undrawn, tmp_path):

@@ -50,7 +50,7 @@ def demo(
     seed: Seed = 0,
     quiet: Quiet = False,
 ) -> None:
-    """Compare bundled policies: checkpoints of PPO and A2C runs, and random policies."""
+    """Compare the bundled policies: PPO and A2C checkpoints, and random policies."""
     from importlib.resources import files
 
     bundled = Path(str(files("pivec") / "demo_policies"))
@@ -65,10 +65,12 @@ def demo(
 def compare(
     sources: Sources, *, out: Folder = Path("pivec-out"), quiet: Quiet = False, **options: Any
 ) -> None:
-    """Collect states, describe policies, measure distances, draw the map, write the report.
+    """Compare policies: collect states, measure distances, draw a map and write a report.
 
-    Recorded data: pivec compare states.parquet, 'demos/*.hdf5', minari:NAME or a STORE. Run the
-    same command again to resume, or with more --episodes to add some. Writes states/, space/,
+    Example: pivec compare CartPole-v1 'runs/**/*.zip' random --out out
+
+    For recorded data, give states.parquet, 'demos/*.hdf5', minari:NAME or a STORE. Run the same
+    command again to resume, or with more --episodes to add episodes. Writes states/, space/,
     distances.csv, pairs.csv, map.csv, map.png, distances.png, report.html and run.json to DIR.
     """
     env, policies = env_and_policies(sources)
@@ -102,14 +104,14 @@ def same(
         typer.Argument(
             metavar="[ENV] A [B]",
             help="Two policies: checkpoints, [bold]random[/bold], [bold]module:object[/bold], "
-            "stores or folders of `compare`; [bold]FOLDER:label[/bold] if there are several, "
-            "default the last step of a run. ENV if neither files nor stores name it.",
+            "stores or folders of `compare` ([bold]FOLDER:label[/bold] selects a policy; default: "
+            "the last step of a run). ENV is needed if neither files nor stores name it.",
         ),
     ],
     *,
     against: Annotated[
         str | None,
-        typer.Option(metavar="DIR", help="Compare A with the policy of this space (DIR:label)"),
+        typer.Option(metavar="DIR", help="Compare A with the policy in this space (DIR:label)"),
     ] = None,
     margin: Margin = None,
     level: Level = 0.95,
@@ -126,9 +128,9 @@ def same(
 
     [bold]Different[/bold] (1): it is not, and a permutation test over episodes finds a difference.
 
-    [bold]Unclear[/bold] (3): too few episodes; the number needed is estimated.
+    [bold]Unclear[/bold] (3): there are too few episodes; the number needed is estimated.
 
-    Exit code 2 is a failure. Example: pivec same CartPole-v1 old.zip new.zip
+    Exit code 2 means that the command failed. Example: pivec same CartPole-v1 old.zip new.zip
 
     In continuous integration: pivec same new.zip --against accepted --junit same.xml
     """
@@ -171,7 +173,7 @@ def plan(
     sources: Sources,
     *,
     precision: Annotated[
-        float, typer.Option(metavar="X", help="Half the width of 95 % intervals")
+        float, typer.Option(metavar="X", help="Required half-width of 95 % intervals")
     ] = 0.02,
     margin: Margin = None,
     level: Level = 0.95,
@@ -179,10 +181,11 @@ def plan(
     quiet: Quiet = False,
     **options: Any,
 ) -> None:
-    """Estimate how many episodes policies need, from a small sample.
+    """Estimate from a small sample how many episodes each policy needs.
 
-    For each policy, in the pair that needs most: episodes until the interval of a distance is as
-    narrow as --precision, and until `pivec same` reaches the right verdict in 90 % of cases.
+    For each policy, in the pair that needs most: the number of episodes until the interval of a
+    distance is as narrow as --precision, and until `pivec same` reaches the right verdict in 90 %
+    of cases.
 
     Example: pivec plan CartPole-v1 runs --precision 0.02
     """
@@ -203,14 +206,14 @@ def plan(
 def watch(
     sources: Sources, *, out: Folder = Path("pivec-out"), quiet: Quiet = False, **options: Any
 ) -> None:
-    """Compare checkpoints while training writes them, until Ctrl-C.
+    """Compare checkpoints while training writes them, until you press Ctrl-C.
 
-    Collects new checkpoints and places them among the others; all files of `pivec compare` in DIR
-    are updated, and so is a page of `pivec serve DIR`. Folders and globs need not exist yet.
+    Runs each new checkpoint and places it among the others; updates all files of `pivec compare`
+    in DIR, and the live page of `pivec serve DIR`. Folders and globs need not exist yet.
 
-    The first --at-least checkpoints fit the space, which then stays fixed; the column
-    [bold]placed[/bold] of map.csv marks later ones. Deleted checkpoints stay in DIR; overwritten
-    ones are replaced. Run the same command again to resume.
+    The space is fitted on the first --at-least checkpoints and then stays fixed; the column
+    [bold]placed[/bold] of map.csv marks later checkpoints. Deleted checkpoints stay in DIR;
+    overwritten ones are replaced. Run the same command again to resume.
 
     Example: pivec watch CartPole-v1 runs/ --out live --episodes 20
     """
@@ -235,14 +238,14 @@ def evaluate(
     methods: Annotated[
         str,
         typer.Option(
-            help="Characterizations separated by commas, as --method of `pivec compare`; or all.",
+            help="Characterizations separated by commas (see `pivec compare --method`), or all.",
             autocompletion=complete_method,
         ),
     ] = "all",
     sizes: Annotated[
         str, typer.Option(help="Numbers of episodes per policy, separated by commas.")
     ] = "100,50,25,10",
-    repetitions: Annotated[int, typer.Option(help="Samples of each size.", min=1)] = 3,
+    repetitions: Annotated[int, typer.Option(help="Number of samples of each size.", min=1)] = 3,
     parameters: Annotated[
         list[str] | None,
         typer.Option(
@@ -254,11 +257,11 @@ def evaluate(
     quiet: Quiet = False,
     **options: Any,
 ) -> None:
-    """Find out which characterization to trust: the paper's three metrics, time and memory.
+    """Evaluate characterizations by the paper's three metrics, time and memory.
 
-    All methods see the same samples of the episodes in the store (collect 200 per policy).
+    All methods use the same samples of the episodes in the store (collect 200 per policy).
 
-    [bold]correlation[/bold] with differences of mean returns: does it reflect what policies do?
+    [bold]correlation[/bold] with differences in mean return: does it reflect what policies do?
 
     [bold]error[/bold] relative to the first sample of the largest size: how much data is needed?
 
@@ -266,9 +269,9 @@ def evaluate(
 
     Example: pivec evaluate runs/a runs/b --methods supervector,gaussian --sizes 50,10
 
-    With several --jobs, methods share the cores and times are longer. Run the same command again to
+    With several --jobs, methods share the cores and take longer. Run the same command again to
     resume. Writes units/ (the measurements), evaluation.csv, evaluation.md and evaluation.png to
-    DIR. Exits with 1 if a method failed.
+    DIR. The exit code is 1 if a method failed.
     """
     from pivec.figures import save_png
     from pivec.report import evaluation_figure
@@ -310,10 +313,10 @@ def encoder(
     quiet: Quiet = False,
     **options: Any,
 ) -> None:
-    """Fit an encoder of the images that policies see, for use as --features.
+    """Fit an encoder to the images that policies see, for use as --features.
 
-    It is fitted on a random sample of the distinct images that the policies see: a small
-    convolutional autoencoder, or with --method random convolutions that need no torch. Then compare
+    The encoder is a small convolutional autoencoder fitted on a random sample of distinct images,
+    or, with --method random, random convolutions, which do not need torch. Then compare policies
     with the same wrappers:
 
       pivec encoder ALE/Breakout-v5 'runs/*.zip' --atari --out breakout.safetensors
@@ -328,8 +331,8 @@ def encoder(
         pixels = " x ".join(map(str, fit.shape))
         whose = "held-out images" if fit.method == "autoencoder" else "the random convolutions"
         say(
-            f"{fit.size} features of {pixels} pixels, from {fit.frames} images of {fit.policies} "
-            f"policies; they explain {fit.explained:.1%} of the variance of {whose}"
+            f"{fit.size} features of {pixels} pixels, fitted on {fit.frames} images of "
+            f"{fit.policies} policies; they explain {fit.explained:.1%} of the variance of {whose}"
         )
         say(f"To use it: pivec compare ... --features {out}")
     say(str(out))

@@ -41,8 +41,8 @@ Pair = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="[A B]",
-        help="Two policies by label, or the end of it. Default: the nearest pair that differs, the "
-        "farthest pair, and the typical policy of each behaviour class.",
+        help="Two policies, by label or the end of a label. Default: the nearest pair that "
+        "differs, the farthest pair, and the typical policy of each behaviour class.",
         show_default=False,
         autocompletion=complete_policy,
     ),
@@ -51,7 +51,7 @@ Names = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="[POLICY]...",
-        help="Policies by label, or the end of it. Default: all.",
+        help="Policies, by label or the end of a label. Default: all.",
         show_default=False,
         autocompletion=complete_policy,
     ),
@@ -68,8 +68,8 @@ Group = Annotated[
     list[str] | None,
     typer.Option(
         metavar="NAME=PATTERN",
-        help="The runs of a group, as ppo='ppo-*'; repeatable. Default: runs whose names differ in "
-        "the number at their end.",
+        help="The runs of a group, such as ppo='ppo-*'; repeatable. Default: runs whose names "
+        "differ only in the number at the end form a group.",
     ),
 ]
 Last = Annotated[
@@ -87,7 +87,9 @@ def explain(
     group: Group = None,
     last: Last = None,
     top: Annotated[int, typer.Option(help="Maximum number of regions.", min=1)] = 6,
-    frames: Annotated[bool, typer.Option(help="Draw states of both in these regions.")] = True,
+    frames: Annotated[
+        bool, typer.Option(help="Draw states of both policies in these regions.")
+    ] = True,
     clips: Annotated[int, typer.Option(help="Number of clips.", min=0, max=20)] = 2,
     level: Annotated[float, typer.Option(help="Confidence level.", min=0.5, max=0.999)] = 0.95,
     as_json: Json = False,
@@ -95,11 +97,11 @@ def explain(
     quiet: Quiet = False,
     **options: Any,
 ) -> None:
-    """Explain what differs between two policies, along a run, or between groups of runs.
+    """Explain how two policies differ, how a run changes, or how groups of runs differ.
 
     The distance is decomposed into regions of states, described by the environment's features: how
-    often each policy is there, and how features differ while both are. Parts that may be chance
-    are marked. Pictures and clips are made by replaying episodes.
+    often each policy is in a region, and how features differ within it. Parts that may be due to
+    chance are marked. Pictures and clips are made by replaying episodes.
 
     Example: pivec explain pivec-out ppo-0/step_20000 ppo-0/step_45000
 
@@ -222,7 +224,7 @@ def _with_media(
     if (classes := comparison.findings.behaviours) is not None and clips:
         wanted = []
         for number, medoid in enumerate(classes.medoids[:_BEHAVIOURS], 1):
-            title = f"Behaviour {number}: {n_policies(classes.numbers.count(number))}"
+            title = f"Behaviour class {number}: {n_policies(classes.numbers.count(number))}"
             wanted.append(plan_first_episode(stored, replayer, comparison.labels[medoid], title))
         films = make_clips(wanted, replayer, home / "clips", progress)
     pairs = tuple((title, of_pair(pair)) for title, pair in result.differences)
@@ -268,7 +270,7 @@ def _update_report(comparison: Comparison, pictures: Sequence[Path | None], quie
         return
     comparison.write_report()
     if not quiet:
-        say(f"The pictures are in {comparison.report} too")
+        say(f"The pictures were also added to {comparison.report}")
 
 
 @with_options(ReplayOptions)
@@ -276,7 +278,8 @@ def regions(
     folder: FolderArgument,
     *,
     frames: Annotated[
-        bool, typer.Option("--frames", help="Draw a typical state of each region by replay.")
+        bool,
+        typer.Option("--frames", help="Replay episodes to draw a typical state of each region."),
     ] = False,
     top: Annotated[int, typer.Option(help="Number of regions to print.", min=1)] = 20,
     out: Out = None,
@@ -284,10 +287,10 @@ def regions(
     quiet: Quiet = False,
     **options: Any,
 ) -> None:
-    """Describe the regions of a space: in words, which policies spend time there, and when.
+    """Describe the regions of a space, which policies visit them, and when.
 
-    A region is described by what distinguishes it from all states ("pole angle 0.08 to 0.15 rad,
-    cart velocity below −0.9 m/s"), and by visited states near its centre.
+    A region is described by the features that distinguish it from all states ("pole angle 0.08 to
+    0.15 rad, cart velocity below −0.9 m/s"), and by visited states near its centre.
 
     Example: pivec regions pivec-out --frames
 
@@ -321,14 +324,14 @@ def unusual(
     top: Annotated[int, typer.Option(help="Number of episodes to list.", min=1)] = 10,
     clips: Annotated[
         bool,
-        typer.Option("--clips", help="Film a typical and an unusual episode of some."),
+        typer.Option("--clips", help="Record clips of a typical and an unusual episode of some."),
     ] = False,
     as_json: Json = False,
     out: Out = None,
     quiet: Quiet = False,
     **options: Any,
 ) -> None:
-    """Find episodes that differ from the others of their policy, and states outside the space.
+    """Find unusual episodes of each policy, and states outside the space.
 
     [bold]times as far[/bold]: the distance of an episode from the others of its policy, relative to
     the policy's median episode.
@@ -374,8 +377,8 @@ def groups(
 ) -> None:
     """Test whether groups of training runs behave differently, such as PPO and A2C.
 
-    Runs are the samples, not policies or episodes. A permutation test (PERMANOVA) tests whether the
-    groups differ, and how much of the variance between runs they explain; distances within and
+    The samples are runs, not policies or episodes. A permutation test (PERMANOVA) shows whether the
+    groups differ, and how much of the variance between runs they explain. Distances within and
     between groups, and the diversity of each group, have confidence intervals over runs.
 
     Example: pivec groups pivec-out --group ppo='ppo-*' --group a2c='a2c-*' --last 1
@@ -399,7 +402,7 @@ def groups(
 def serve(
     folder: FolderArgument,
     *,
-    port: Annotated[int, typer.Option(help="Port; 0 is a free one.", min=0, max=65535)] = 0,
+    port: Annotated[int, typer.Option(help="Port; 0 selects a free port.", min=0, max=65535)] = 0,
     browser: Annotated[
         bool, typer.Option("--open/--no-browser", help="Open the page in your browser.")
     ] = False,
@@ -408,11 +411,11 @@ def serve(
 ) -> None:
     """Serve the report of a comparison as a live page.
 
-    Select two policies to see their exact distance with its interval, what differs between them,
-    and clips on request. Policies that are added to the folder ([bold]pivec watch[/bold], or
-    compare again) appear on the open page.
+    Select two policies to see their exact distance with its interval, how they differ, and, on
+    request, clips. Policies that are added to the folder (by [bold]pivec watch[/bold] or another
+    [bold]pivec compare[/bold]) appear on the open page.
 
-    Only this computer can reach it, and only with the printed address. Ctrl-C stops it.
+    The page is only reachable from this computer, at the printed address. Press Ctrl-C to stop.
 
     Example: pivec serve pivec-out --open
     """

@@ -1,4 +1,4 @@
-"""The command line; every error is one sentence, every warning is printed once."""
+"""The command line; each error is printed as one sentence, each warning once."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class _Command(TyperCommand):
 app = typer.Typer(
     name="pivec",
     help="Characterize agents by the states they visit, compare them, and show how they "
-    "differ.\n\nStart with [bold]pivec demo[/bold]; then [bold]pivec compare CartPole-v1 "
-    "'runs/**/*.zip'[/bold] on your own checkpoints.",
+    "differ.\n\nStart with [bold]pivec demo[/bold]; then use [bold]pivec compare CartPole-v1 "
+    "'runs/**/*.zip'[/bold] with your own checkpoints.",
     no_args_is_help=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
@@ -98,16 +98,16 @@ def run(app: typer.Typer, name: str) -> None:
 
 
 def _warn(notice: CollectedWarning) -> None:
-    """Say at once what pivec itself warns of: to read it after hours would be too late."""
+    """Print pivec's own warnings immediately, not after hours of work."""
     if notice.own:
         say(f"pivec: warning: {notice.text}", error=True)
 
 
 def _count(notices: WarningCollector) -> None:
-    """Say after the result how often a warning came, and shortly what other packages said."""
+    """After the result, print how often warnings occurred, and warnings of other packages."""
     for notice in notices.rows:
         times = f" ({notice.times} times)" if notice.times > 1 else ""
-        kind = "warning" if notice.own else f"{notice.kind} of another package"
+        kind = "warning" if notice.own else f"{notice.kind} from another package"
         if times or not notice.own:
             say(f"pivec: {kind}{times}: {shortened(notice.text, _SHORT)}", error=True)
 

@@ -54,12 +54,12 @@ def complete_method(incomplete: str) -> list[str]:
 
 
 def complete_policy(context: typer.Context, incomplete: str) -> list[str]:
-    """Complete labels of the policies in the comparison named before."""
+    """Complete labels of the policies in the given comparison."""
     return _completions(_map_column(context, "label"), incomplete)
 
 
 def complete_run(context: typer.Context, incomplete: str) -> list[str]:
-    """Complete names of the runs in the comparison named before."""
+    """Complete names of the runs in the given comparison."""
     return _completions(_map_column(context, "group"), incomplete)
 
 
@@ -84,7 +84,7 @@ def _completions(names: Iterable[str], incomplete: str) -> list[str]:
 def folder_name(name: str | Path) -> Path:
     """Read the name of a folder; an empty one would mean the current folder."""
     if not str(name).strip():
-        raise UsageError("expected the name of a folder, but got an empty text")
+        raise UsageError("expected the name of a folder, but got an empty string")
     return Path(name)
 
 
@@ -92,8 +92,8 @@ Sources = Annotated[
     list[str],
     typer.Argument(
         metavar="[ENV] SOURCE...",
-        help="ENV: a Gymnasium id, module:function or pettingzoo:MODULE; omit it for recorded data "
-        "and if the policy files name it. SOURCE: checkpoints by path, folder or quoted glob "
+        help="ENV: a Gymnasium id, module:function or pettingzoo:MODULE; omit it for recorded "
+        "data, or if the policy files name it. SOURCE: checkpoints by path, folder or quoted glob "
         "('runs/**/*.zip'), [bold]random[/bold] (random:3 for three), [bold]module:object[/bold], "
         "a store, a table (.parquet, .csv, .npz, .hdf5) or minari:NAME.",
         autocompletion=complete_source,
@@ -101,11 +101,11 @@ Sources = Annotated[
     ),
 ]
 FolderArgument = Annotated[
-    Path, typer.Argument(metavar="DIR", help="A folder of `pivec compare`, or a space.")
+    Path, typer.Argument(metavar="DIR", help="An output folder of `pivec compare`, or a space.")
 ]
 Seed = Annotated[int, typer.Option(help="Random seed.", min=0)]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only the result")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object, and nothing else.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 Folder = Annotated[Path, typer.Option(metavar="DIR", parser=folder_name, help="Folder to write to")]
 Out = Annotated[
     Path | None,
@@ -250,7 +250,7 @@ def pairs(texts: list[str] | None, option: str) -> dict[str, Any]:
 
 
 def patterns(texts: list[str] | None) -> dict[str, list[str]]:
-    """Read NAME=PATTERN, several of them for one name if given.
+    """Read NAME=PATTERN; a name may have several patterns.
 
     Examples
     --------

@@ -36,15 +36,15 @@ def collect(
     out: StoreFolder,
     render: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", parser=folder_name, help="Folder for clips (GIF)"),
+        typer.Option(metavar="DIR", parser=folder_name, help="Folder to write clips (GIF) to"),
     ] = None,
     render_episodes: Annotated[
-        str, typer.Option(metavar="N,N", help="Episodes of each policy to render")
+        str, typer.Option(metavar="N,N", help="Numbers of the episodes to render, for each policy")
     ] = "0",
     quiet: Quiet = False,
     **options: Any,
 ) -> None:
-    """Run policies and keep the states they visit in a store."""
+    """Run policies and save the states they visit in a store."""
     from pivec.report import print_environment, print_normalisers
     from pivec.workflows import Collector
 
@@ -109,20 +109,25 @@ def import_(
     ],
     *,
     out: StoreFolder,
-    env: Annotated[str, typer.Option(help="The environment the data are from")] = "",
+    env: Annotated[str, typer.Option(help="The environment the data come from")] = "",
     max_states_per_policy: Annotated[
         int | None,
-        typer.Option(metavar="N", help="Thin longer ones to every k-th state", min=2),
+        typer.Option(
+            metavar="N",
+            help="For policies with more than N states, store only every k-th state",
+            min=2,
+        ),
     ] = None,
     **options: Any,
 ) -> None:
     """Import recorded states into a store; nothing is simulated.
 
-    Columns of a table are found by name: policy, group, training_step, episode, step, return or
-    reward, action; the other numbers are features. What `pivec export` wrote is restored exactly.
+    The columns of a table are found by name: policy, group, training_step, episode, step, return or
+    reward, action; all other numeric columns are features. Files written by `pivec export` are
+    restored exactly.
 
-    A .npz, .npy or .hdf5 file is one policy; a Minari dataset is one policy, or with
-    minari:NAME#KEY one for each value of KEY in the metadata of its episodes.
+    A .npz, .npy or .hdf5 file is one policy. A Minari dataset is one policy; with minari:NAME#KEY
+    it is one policy for each value of KEY in the metadata of its episodes.
     """
     from pivec.states import import_recorded
 
@@ -146,7 +151,7 @@ def export(
         str, typer.Option(help="Rows of a Parquet file: states, episodes or policies.")
     ] = "states",
 ) -> None:
-    """Write the states of a store for other tools."""
+    """Write the states of a store in a format for other tools."""
     from pivec.states.export import export as run
 
     say(run(store, target, level))
@@ -172,4 +177,4 @@ def verify(store: StorePath) -> None:
         say(problem, error=True)
     if problems:
         raise PivecError(f"{len(problems)} of {kept.n_files} files are damaged or missing")
-    say(f"{len(kept)} policies, all files are intact")
+    say(f"{len(kept)} policies; all files are intact")
