@@ -101,7 +101,7 @@ def test_the_command_line_says_each_once_with_a_count_and_the_page_repeats_it(
     lines = done.err.splitlines()
     assert lines[0] == "pivec: warning: leaning <b>on</b> it"
     assert "times)" in lines[1]
-    assert lines[2].startswith("pivec: FutureWarning of another package")
+    assert lines[2].startswith("pivec: FutureWarning from another package")
     assert lines[2].endswith("that is old")
     assert len(lines) == 3
     assert done.out.splitlines()[-1].startswith("Report:")

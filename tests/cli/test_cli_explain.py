@@ -84,7 +84,7 @@ def test_without_names_notable_pairs_are_told(run, folder, undrawn, tmp_path):
         (["ppo-0/100"], "expected two policies after the folder, but got 1 (ppo-0/100)"),
         (["100", "200", "a"], "expected two policies after the folder, but got 3"),
         (["ppo-0/100", "ppo-0/20"], "no policy 'ppo-0/20' (did you mean ppo-0/200?)"),
-        (["100", "100"], "'100' and '100' are both ppo-0/100: name another"),
+        (["100", "100"], "'100' and '100' both refer to ppo-0/100: name another"),
         (["100", "200", "--run", "ppo-0"], "expected A B or --run, but got both"),
         (["--group", "sac=s", "--run", "ppo-0"], "expected --run or --group, but got both"),
         (["100", "200", "--policies", "nowhere.zip"], "nowhere.zip"),

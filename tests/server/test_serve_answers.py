@@ -90,7 +90,7 @@ def test_labels_that_look_alike_are_not_taken_for_each_other(tmp_path):
     leave(tmp_path / "out", ("run/1", "a\n", "a\\n"))
     answer = client_of(tmp_path / "out").get("pair", params={"a": "run/1", "b": "a\\n"})
     assert answer.status_code == 404
-    assert "not just one" in answer.json()["error"]
+    assert "there are several" in answer.json()["error"]
 
 
 def test_pictures_are_served_as_what_they_are(served, made):

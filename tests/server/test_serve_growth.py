@@ -44,7 +44,7 @@ def test_a_spoilt_space_is_said_once_and_the_page_stays(out, capsys):
     said = capsys.readouterr().err
     assert said.count("\n") == 1
     assert "cannot be shown" in said
-    assert "the page stays as it was" in said
+    assert "the page is unchanged" in said
     leave(out, MORE)
     latest.refresh()
     latest.refresh()

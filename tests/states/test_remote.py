@@ -191,7 +191,7 @@ def test_a_killed_run_loses_at_most_the_policies_in_flight(bucket):
 def test_the_command_line_takes_uris(bucket, run, tmp_path):
     done = run("collect", "CartPole-v1", "random:2", "--episodes", 2, "--out", bucket)
     assert f"Store: {bucket}" in done.out
-    assert "2 policies, all files are intact" in run("store", "verify", bucket).out
+    assert "2 policies; all files are intact" in run("store", "verify", bucket).out
     assert "random-1" in run("store", "ls", bucket).out
     run("export", bucket, tmp_path / "x.parquet", "--level", "episodes")
     assert (tmp_path / "x.parquet").exists()

@@ -71,7 +71,7 @@ def characterization(name: str, **parameters: Any) -> Characterization:
     if name not in _REGISTRY:
         hint = did_you_mean(name, _REGISTRY)
         raise UsageError(
-            f"no characterization is called {name!r}{hint}; there are {', '.join(_REGISTRY)}"
+            f"there is no characterization {name!r}{hint}; choose one of {', '.join(_REGISTRY)}"
         )
     module, _, attribute = _REGISTRY[name].partition(":")
     cls = getattr(importlib.import_module(f"{__package__}.{module}"), attribute)

@@ -37,7 +37,9 @@ class View:
             if not _is_discrete(actions):
                 return cls(of)
             if len(actions) and actions.min() < 0:
-                raise BadData(f"discrete actions count from 0, but the smallest is {actions.min()}")
+                raise BadData(
+                    f"discrete actions must start at 0, but the smallest is {actions.min()}"
+                )
             largest = max(largest, int(actions.max(initial=-1)))
         return cls(of, largest + 1)
 
@@ -51,8 +53,8 @@ class View:
         now = np.flatnonzero(follows)
         if not len(now):
             raise BadData(
-                f"{data.labels[policy]!r} has no {self.of}: every one of its episodes is a single "
-                "state; collect longer ones, or leave it out"
+                f"{data.labels[policy]!r} has no {self.of}: each of its episodes has a single "
+                "state; collect longer episodes, or leave it out"
             )
         if self.of == "transitions":
             return np.concatenate([states[now], states[now + 1]], axis=1)

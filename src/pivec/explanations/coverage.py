@@ -187,10 +187,10 @@ def warn_uncovered(space: Space, data: VisitedStates) -> None:
         many = f"{more} other policies" if more > 1 else "another policy"
         others = f", and more than {100 * _NOTABLE:g} % of those of {many}"
     warnings.warn(
-        f"{percent(first.share)} of the states of {first.policy!r} are where no policy of the "
-        f"space has been (farther from all regions than {percent(_COVERED)} of the states of each; "
-        f"{first.words}){others}: the space says little about such states, so fit one with these "
-        "policies to compare them",
+        f"{percent(first.share)} of the states of {first.policy!r} are outside the space (farther "
+        f"from all regions than {percent(_COVERED)} of the states of each of its policies; "
+        f"{first.words}){others}: the space does not describe such states well, so fit a space "
+        "with these policies to compare them",
         PivecWarning,
         stacklevel=2,
     )

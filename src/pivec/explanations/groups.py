@@ -145,12 +145,12 @@ def explain_groups(
     ----------
     comparison : path, Comparison or ComparisonFolder
     groups : mapping or two names, optional
-        Name of a group -> pattern of its runs' names, or several: ``{"ppo": "ppo-*"}``; or the
-        names of two of the groups that follow from the names of the runs, which is the default.
+        Maps the name of a group to one or more patterns of run names: ``{"ppo": "ppo-*"}``; or the
+        names of two of the groups defined by the names of the runs, which is the default.
     last : int, optional
         Use only the last checkpoints of each run; all by default.
     level : float
-        Confidence level of the intervals, which are about other runs (Welch's).
+        Confidence level of the intervals over runs (Welch's).
 
     Examples
     --------
@@ -211,7 +211,7 @@ def _two_groups(
         if name not in known:
             raise UsageError(
                 f"there is no group {name!r}{did_you_mean(name, known)}: the names of the runs "
-                f"give {', '.join(known)}; say which runs belong to it, as in {name}='{name}-*'"
+                f"define {', '.join(known)}; specify its runs, as in {name}='{name}-*'"
             )
     if len(wanted) != 2:
         raise UsageError(

@@ -207,7 +207,8 @@ def explain_pair(
     labels = [comparison.find(name).label for name in (a, b)]
     if labels[0] == labels[1]:
         raise UsageError(
-            f"expected two policies, but {a!r} and {b!r} are both {labels[0]}: name another"
+            f"expected two policies, but {a!r} and {b!r} both refer to {labels[0]}: name another "
+            "policy"
         )
     method, features = comparison.space.method, comparison.features
     described = comparison.space.descriptions.select(

@@ -173,8 +173,8 @@ class BehaviourCallback(BaseCallback):  # type: ignore[misc]  # the library has 
             for label, row in Store(self._store).rows.items():
                 if row["group"] == self._group and (row["step"] or 0) > self.num_timesteps:
                     raise UsageError(
-                        f"{self._store} has {label!r} of an earlier run, but this one starts at "
-                        f"step {self.num_timesteps}: use another folder or group"
+                        f"{self._store} contains {label!r} from an earlier run, but this one "
+                        f"starts at step {self.num_timesteps}: use another folder or group"
                     )
         if self._expert is not None and self.monitor.expert is None:
             self.monitor.expert = self._find_expert()
@@ -196,9 +196,9 @@ class BehaviourCallback(BaseCallback):  # type: ignore[misc]  # the library has 
         self._describe()
         if not self.changes:
             warnings.warn(
-                f"{self._group} ended before its behaviour could be described, which takes fit_on "
-                f"descriptions of min_episodes ({self.min_episodes}) episodes each: lower these "
-                "or every, or train longer",
+                f"{self._group} ended before its behaviour could be described, which needs fit_on "
+                f"descriptions of min_episodes ({self.min_episodes}) episodes each: lower fit_on, "
+                "min_episodes or every, or train longer",
                 PivecWarning,
                 stacklevel=2,
             )

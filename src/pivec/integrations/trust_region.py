@@ -125,7 +125,7 @@ class MaxTotalVariation:
         if not isinstance(chances, Categorical):
             raise UsageError(
                 "MaxTotalVariation needs policies with one discrete action, but this one has "
-                f"{actor.policy.action_space}: use MaxBehaviourDistance, or a rule of your own"
+                f"{actor.policy.action_space}: use MaxBehaviourDistance, or your own rule"
             )
         return chances.probs
 

@@ -90,8 +90,8 @@ class CallablePolicy:
             result, memory = result
             if memory is not None and not self.memory:
                 raise UsageError(
-                    f"{self.name} returns a memory, but takes none: add an argument 'memory' (None "
-                    "when an episode begins), or return actions only"
+                    f"{self.name} returns a memory, but does not accept one: add an argument "
+                    "'memory' (None when an episode begins), or return actions only"
                 )
         elif self.memory == "memory":
             raise UsageError(f"{self.name} takes a memory: it must return (actions, memory)")
@@ -314,5 +314,5 @@ class UniformPolicy(BatchPolicy):
 
     def _bounds(self) -> tuple[NDArray[Any], NDArray[Any]]:
         if self.low is None or self.high is None:
-            raise unbound("the random policy", "its actions")
+            raise unbound("the random policy", "the actions")
         return self.low, self.high

@@ -370,7 +370,7 @@ class _Deterministic(ActionDistribution):
         if self.low is not None and self.high is not None:
             return self.low, self.high
         if self.options.squash:
-            raise unbound("this policy", "the bounds of its actions")
+            raise unbound("this policy", "the action bounds")
         free = np.full(self.n_values, np.inf, np.float32)
         return -free, free
 

@@ -236,7 +236,7 @@ def _find_policies(spec: Spec) -> list[Path | NamedPolicy]:
         count = match.group(1)
         labels = ["random"] if count is None else [f"random-{i}" for i in range(int(count))]
         if not labels:
-            raise UsageError("random:0 stands for no policy: expected a number from 1")
+            raise UsageError("random:0 means no policy: expected a number of at least 1")
         # Several are independent samples of one policy, each with its own fingerprint.
         return [_named(UniformPolicy(), label, "random", "random", label) for label in labels]
     path = Path(text)
@@ -261,7 +261,7 @@ def _find_policies(spec: Spec) -> list[Path | NamedPolicy]:
     if IMPORTABLE.fullmatch(text):
         return [_named(import_policy(text), text, text.partition(":")[0], text, text)]
     raise UsageError(
-        f"no policy is called {text!r}: expected a file, a folder, a glob, random or "
+        f"there is no policy {text!r}: expected a file, a folder, a glob, random or "
         f"module:object{_suggestion(path)}"
     )
 

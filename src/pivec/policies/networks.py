@@ -456,7 +456,7 @@ class OutputPolicy(_Sampling, BatchPolicy):
     @property
     def action_distribution(self) -> ActionDistribution:  # type: ignore[override]
         if self.head is None:
-            raise unbound("this policy", "its actions")
+            raise unbound("this policy", "the actions")
         return self.head
 
     @property

@@ -157,7 +157,7 @@ def is_text(space: Space) -> bool:
 def unbound(policy: str, what: str) -> UsageError:
     """Make the error for a policy that has not been bound to an environment yet."""
     return UsageError(
-        f"{policy} does not know {what} yet: call bind with the spaces of the environment first"
+        f"{what} of {policy} are not known yet: call bind with the spaces of the environment first"
     )
 
 

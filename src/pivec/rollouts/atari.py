@@ -57,7 +57,7 @@ class Atari(gymnasium.Wrapper[Any, Any, Any, Any]):
     ) -> None:
         super().__init__(env)
         if not hasattr(env.unwrapped, "ale"):
-            raise UsageError(f"expected a game of ale-py, but {env} is none")
+            raise UsageError(f"expected an ale-py game, but {env} is not one")
         if env.spec is not None and env.spec.kwargs.get("frameskip", 1) != 1:
             raise UsageError("it skips frames itself: make it with frameskip=1")
         if min(skip, stack, size, noops) < 1 or padding not in ("zero", "reset"):

@@ -126,7 +126,7 @@ def wrapper_from_json(value: Any) -> str:
             return f"{name}{json.dumps(arguments)}" if arguments else name
         case {"kind": "function", "name": str(name)}:
             raise UsageError(
-                f"only the name is known of the wrapper {name}, a Python function: give all "
+                f"only the name of the wrapper {name}, a Python function, is known: give all "
                 "wrappers with --wrappers (in Python: wrappers=)"
             )
     raise UsageError(f"expected a wrapper as module:Class, but got {value!r}")
@@ -395,7 +395,7 @@ def environment_of(
     made = Environment.of(name, agreed if here else given, wrappers, imports)
     if options.atari and made.spec is not None and "ale_py" not in str(made.spec.entry_point):
         raise UsageError(
-            f"--atari is for environments of ale-py such as ALE/Pong-v5, but {name} is none"
+            f"--atari is for environments of ale-py such as ALE/Pong-v5, but {name} is not one"
         )
     return _with_partners(made, options)
 

@@ -88,7 +88,7 @@ def _call(features: Features, inputs: Inputs) -> Any:
     if n > len(inputs):
         raise UsageError(
             f"features take {', '.join(_INPUTS[:n])}, but only observations are known of these "
-            "states: use features of observations alone, or run policies in a Gymnasium environment"
+            "states: use features of observations only, or run policies in a Gymnasium environment"
         )
     return features(*inputs[:n])
 
@@ -426,8 +426,8 @@ class FileEncoder:
         try:
             if (now := digest_of(file)[:_DIGITS]) != self.digest:
                 raise BadPolicyFile(
-                    f"the encoder {self.path} has changed meanwhile, or differs between machines "
-                    f"(SHA-256 {now} instead of {self.digest})"
+                    f"the encoder {self.path} has changed in the meantime, or differs between "
+                    f"machines (SHA-256 {now} instead of {self.digest})"
                 )
             return _load_network(file)
         except PivecError:

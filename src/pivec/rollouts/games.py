@@ -133,7 +133,9 @@ def _partner_of_each(asked: Mapping[str, Any], agents: Sequence[str]) -> dict[st
         named = [agent for agent in agents if fnmatchcase(agent, pattern)]
         if not named:
             hint = did_you_mean(pattern, agents)
-            raise UsageError(f"there is no partner {pattern!r}{hint}: they are {', '.join(agents)}")
+            raise UsageError(
+                f"there is no partner {pattern!r}{hint}: the partners are {', '.join(agents)}"
+            )
         chosen |= dict.fromkeys(named, asked[pattern])
         random -= set(named)
     if random:

@@ -65,9 +65,12 @@ def serve(
                 say(f"{n_policies(len(space.descriptions))} in {environment}")
             say(f"Page: {address}")
             if not quiet:
-                say("Ctrl-C ends it; whoever has this address, on this computer, can see the page")
+                say(
+                    "Press Ctrl-C to stop. Anyone on this computer who has this address can see "
+                    "the page"
+                )
             if browser and not webbrowser.open(address):
-                say("pivec: no browser could be opened: open the address above", error=True)
+                say("pivec: no browser could be started: open the address above", error=True)
             server.run(sockets=[listener])
     if not quiet:
         say("Stopped")

@@ -109,7 +109,7 @@ class Snapshot:
         """Find two policies by their whole labels."""
         for label in (a, b):
             if label not in self._rows:
-                raise NotFound(f"there is no policy {label!r} here (any more), or not just one")
+                raise NotFound(f"there is no policy {label!r} (any more), or there are several")
         if a == b:
             raise UsageError(f"expected two policies, but both are {a!r}: choose another")
         return self._rows[a], self._rows[b]
@@ -199,7 +199,7 @@ class LatestSnapshot:
                 "that writes there, or run it again"
             )
         if len(space.descriptions) > _MANY and not quiet:
-            say(f"Measuring the distances of {n_policies(len(space.descriptions))}")
+            say(f"Computing the distances between {n_policies(len(space.descriptions))}")
         self.snapshot = Snapshot(folder, space)
 
     def refresh(self) -> None:
@@ -222,7 +222,7 @@ class LatestSnapshot:
             if reason not in self._reported:
                 self._reported.add(reason)
                 words = f"{self.folder} has changed, but cannot be shown: {reason}"
-                say(f"pivec: {words}; the page stays as it was", error=True)
+                say(f"pivec: {words}; the page is unchanged", error=True)
         self._shown = now
 
 
@@ -392,7 +392,7 @@ def make_clips(request: ClipRequest, tell: Tell) -> Answer:
     comparison = ComparisonFolder(folder, Space.load(folder), states)
     media = folder / FOLDER / MEDIA
     if not media.resolve().is_relative_to(folder.resolve()):
-        raise UsageError(f"{media} is a link that leads out of {folder}: remove it")
+        raise UsageError(f"{media} is a link to a place outside {folder}: remove it")
     # What could not be explained is said beside the numbers, not here.
     explanation = replace(request.explanation, notes=())
     replayer = explanations.Replayer(comparison, chosen)
@@ -479,7 +479,7 @@ class Handlers:
             wanted = ClipRequest(self.latest.folder, explanation, self.replaying)
             answer = self.clip_maker.submit(key, wanted)
         if answer is None:
-            raise NotFound("there are no such clips, or not any more: ask for them again")
+            raise NotFound("these clips do not exist (any more): request them again")
         return JSONResponse(answer)
 
     def _media(self, request: Request) -> Response:

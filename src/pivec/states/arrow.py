@@ -135,8 +135,8 @@ class PolicyFile:
         except FileNotFoundError as error:
             error.filename = str(self.path)  # which pyarrow leaves out; see `pivec.parallel`
             raise BadStore(
-                f"{self.path.name} is gone: the store has changed since it was loaded, so load it "
-                "again"
+                f"{self.path.name} no longer exists: the store has changed since it was loaded; "
+                "load it again"
             ) from error
         except (*wrong, IndexError, RecursionError) as error:
             raise BadStore(

@@ -247,7 +247,7 @@ def warn_of_constants(data: VisitedStates) -> None:
     names = ", ".join(same[:3]) + (", ..." if len(same) > 3 else "")
     warnings.warn(
         f"{len(same)} of {len(counted)} features are the same in every state of every policy "
-        f"({names}), so distances depend on the rest alone: if that is not intended, choose other "
+        f"({names}), so distances depend only on the others: if that is not intended, choose other "
         "--features (from Python features=)",
         PivecWarning,
         stacklevel=3,

@@ -161,8 +161,8 @@ class RemoteFolder:
         is_index = not name.endswith(".arrow")
         if is_index and self._tail(name) != self._tails.get(name):
             raise PivecError(
-                f"another process has written to {self.path} in the meantime: nothing is lost, so "
-                "let one of them end, and run the same command again"
+                f"another process has written to {self.path} in the meantime: nothing is lost; "
+                "wait for it to finish, then run the same command again"
             )
         with self._explaining("write to"):
             # In one go: a stream that is closed early would look complete.

@@ -109,7 +109,7 @@ def write_minari(data: VisitedStates, name: str, environment: Environment) -> No
             "(from Python actions=True)"
         )
     if name in minari.list_local_datasets():
-        raise UsageError(f"there is a Minari dataset {name!r} already: choose another name")
+        raise UsageError(f"the Minari dataset {name!r} already exists: choose another name")
     env = environment.make()
     box = spaces.Box(-np.inf, np.inf, (data.n_features,), np.float32)
     buffers: list[Any] = []
@@ -150,7 +150,7 @@ def write_minari(data: VisitedStates, name: str, environment: Environment) -> No
         )
         dataset.storage.update_episode_metadata(metadata)
     except (ValueError, AssertionError) as error:
-        raise UsageError(f"Minari refuses the dataset {name!r}: {error}") from error
+        raise UsageError(f"Minari rejected the dataset {name!r}: {error}") from error
     finally:
         close(env, environment.name)
 
@@ -189,7 +189,7 @@ def _open(name: str) -> Any:
             known = sorted(minari.list_local_datasets())
         there = f"there are {', '.join(known[:5])}" if known else "there are none"
         raise UsageError(
-            f"no Minari dataset {name!r} is on this disk ({there}): download it with "
+            f"the Minari dataset {name!r} is not on this disk ({there}): download it with "
             f"`minari download {name}`, or set MINARI_DATASETS_PATH"
         ) from error
     except (ValueError, KeyError, OSError, ImportError, AssertionError) as error:

@@ -232,7 +232,7 @@ def _read_arrays(path: Path, options: TableOptions) -> Iterator[Episode]:
         raise BadData(
             f"{name} has shape {states.shape}, but needs (episodes, steps, ...), or (n, ...) with "
             "arrays episode and step, or --episode-length of `pivec import`; a vector of "
-            "parameters needs a .json beside it that describes the layers"
+            "parameters needs a .json next to it that describes the layers"
         )
     padded = states.ndim > 2 and not is_long and not (suffix == ".npy" and is_cut)
     rows = _padded_rows(arrays, states) if padded else _long_rows(arrays, states, name, options)
@@ -602,7 +602,7 @@ def _info(known: Mapping[str, str | None], name: str) -> PolicyInfo:
             raise BadData(f"training steps must be whole numbers, but one is {text!r}") from None
     if label is None:
         if "policy" in known:
-            raise BadData("a row names no policy: fill in the column, or omit the row")
+            raise BadData("a row has no policy name: fill in the column, or omit the row")
         label = "/".join([group or name, *([] if step is None else [str(step)])])
     return PolicyInfo(label, group, step)
 

@@ -98,7 +98,7 @@ class StateRecorder:
     def set_policy(self, label: str, *, group: str = "", step: int | None = None) -> None:
         """Set the acting policy; running episodes stay with the one that started them."""
         if not label:
-            raise UsageError("the label of a policy may not be empty")
+            raise UsageError("the label of a policy must not be empty")
         known = Store.exists(self.options.store) and label in Store(self.options.store)
         if known and label not in self._mine and self.options.existing == "error":
             raise UsageError(

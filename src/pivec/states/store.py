@@ -377,7 +377,7 @@ class Store:
             self.folder.remove(name)  # which was being written
         for label, row in list(self.rows.items()):
             if row["file"] not in names:
-                warnings.warn(f"the states of {label} are gone", PivecWarning, stacklevel=4)
+                warnings.warn(f"the states of {label} no longer exist", PivecWarning, stacklevel=4)
                 del self.rows[label]
         known = {row["file"] for row in self.rows.values()}
         labels = {row["fingerprint"]: label for label, row in self.rows.items()}
@@ -394,7 +394,7 @@ class Store:
                 records = [file.record(number) for number in range(file.n_policies)]
             except BadStore as error:
                 warnings.warn(
-                    f"a file that is not in the index is ignored, so remove it: {error}",
+                    f"a file that is not in the index is ignored; remove it: {error}",
                     PivecWarning,
                     stacklevel=4,
                 )

@@ -509,7 +509,7 @@ class VisitedStates:
     def _number(self, key: int | str) -> int:
         if isinstance(key, str):
             if key not in self._index:
-                raise UsageError(f"no policy is called {key!r}: see `labels`")
+                raise UsageError(f"there is no policy {key!r}: see `labels`")
             return self._index[key]
         number = int(key)
         if not -self.n_policies <= number < self.n_policies:
@@ -554,7 +554,7 @@ def check_unique(labels: Sequence[str]) -> None:
     """Check that no two policies have the same label."""
     if twice := [label for label, count in Counter(labels).items() if count > 1]:
         raise UsageError(
-            f"two policies are called {twice[0]!r}: give one of them another name (from Python "
+            f"two policies are named {twice[0]!r}: give one of them another name (from Python "
             "with a dict), or move its file"
         )
 

@@ -85,7 +85,7 @@ def permanova(
     sizes = np.bincount(labels)
     n, n_groups = len(labels), len(sizes)
     if n_groups < 2 or n <= n_groups:
-        raise ValueError("expected two groups or more, and one of more than one run")
+        raise ValueError("expected at least two groups, and at least one of them with several runs")
     ways = math.factorial(n) // math.prod(math.factorial(size) for size in sizes.tolist())
     exact = ways <= _MAX_EXACT
     if exact:

@@ -265,9 +265,9 @@ def _warn_of_more(kept: Sequence[PolicyRecord], used: Sequence[PolicyRecord], st
     most = max(len(record.episodes) for record in more)
     thinned = sum(record.every > 1 for record in more)
     warnings.warn(
-        f"{store} holds up to {most} episodes of a policy, more than are asked for: the first "
-        f"ones of {len(more)} policies are used (--episodes {most} uses all)"
-        + f"; {thinned} of these are thinned as all their episodes need it"
+        f"{store} holds up to {most} episodes per policy, more than requested: only the first "
+        f"episodes of {len(more)} policies are used (--episodes {most} uses all)"
+        + f"; {thinned} of these are thinned as if all their episodes were used"
         * (thinned > 0),
         PivecWarning,
         stacklevel=3,
@@ -291,8 +291,8 @@ def _space_and_names(
             )
         if texts := spaces.text_parts(probe.space):
             warnings.warn(
-                f"text is no part of a state, so {', '.join(texts)} of the observations is left "
-                "out: --features (from Python features=) can make numbers of it",
+                f"states cannot contain text, so {', '.join(texts)} of the observations is left "
+                "out: use --features (in Python features=) to convert it to numbers",
                 PivecWarning,
                 stacklevel=3,
             )

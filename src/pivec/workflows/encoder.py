@@ -91,7 +91,7 @@ def fit_encoder(
     chosen = EncoderOptions(**options)
     path = Path(out)
     if path.suffix != ".safetensors":
-        raise UsageError(f"an encoder is a .safetensors file, but it is to be {path}")
+        raise UsageError(f"an encoder must be a .safetensors file, but out is {path}")
     allowed = chosen.trust, chosen.without_normaliser, chosen.skip_unreadable
     named = name_policies(policies, *allowed)
     world = environment_of(env, [n.info for n in named], chosen, [n.policy for n in named])
@@ -118,8 +118,8 @@ def fit_encoder(
         features, explained = learned_features(images, chosen, progress)
     if explained < POOR:
         warnings.warn(
-            f"the encoder keeps only {explained:.0%} of what varies between images: more --frames, "
-            "--epochs or a larger --size may help",
+            f"the encoder explains only {explained:.0%} of the variance between images: more "
+            "--frames, --epochs or a larger --size may help",
             PivecWarning,
             stacklevel=2,
         )

@@ -115,7 +115,7 @@ def evaluate(
     """
     wanted = sorted({int(size) for size in sizes}, reverse=True)
     if not wanted or wanted[-1] < 1:
-        raise UsageError(f"sizes must be one or more whole numbers from 1 on, but are {wanted}")
+        raise UsageError(f"sizes must be one or more whole numbers of at least 1, but are {wanted}")
     chosen, sets = candidates(methods, parameters), policy_sets(stores, wanted[0])
     draws = list(product(wanted, range(1, repetitions + 1)))
     with tempfile.TemporaryDirectory(prefix="pivec-") as temporary:
@@ -322,7 +322,7 @@ def policy_sets(
             raise UsageError(
                 f"{label} has {fewest} trajectories of {policy!r}, but {largest} are drawn from "
                 f"every policy: collect more, best {2 * largest} (`pivec collect ENV POLICY... "
-                f"--episodes {2 * largest} --out STORE`), or ask for sizes up to {fewest}"
+                f"--episodes {2 * largest} --out STORE`), or use sizes up to {fewest}"
             )
     return sets
 

@@ -286,7 +286,7 @@ def _layers(entry: Any, tensors: Tensors, order: str) -> list[Layer]:
 def _side_by_side(means: list[Layer], deviations: list[Layer]) -> Layer:
     """Two layers of equal size as one with concatenated outputs."""
     if len(means) > 1 or len(deviations) > 1:
-        raise BadPolicyFile("its deviations have hidden layers of their own: not supported")
+        raise BadPolicyFile("its deviations have separate hidden layers, which is not supported")
     pairs = [(frozen(weight), frozen(bias)) for weight, bias in (*means, *deviations)]
     weights, biases = zip(*pairs, strict=True)
     if weights[0].shape != weights[1].shape:

@@ -95,7 +95,7 @@ def read_msgpack(data: bytes, budget: Budget | None = None) -> Any:
         raise
     except Exception as error:  # msgpack has half a dozen of its own, besides ValueError
         detail = f"{type(error).__name__}: {str(error)[:100]}"
-        raise BadPolicyFile(f"it is not valid MessagePack, or was cut short ({detail})") from error
+        raise BadPolicyFile(f"it is not valid MessagePack, or is truncated ({detail})") from error
     return checked([value])[0]
 
 

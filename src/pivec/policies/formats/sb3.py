@@ -210,7 +210,7 @@ class SB3Settings:
         """Numbers of actions as printed: ``n`` of Discrete, ``nvec`` of MultiDiscrete."""
         words = self._words(field)
         if not words or not all(re.fullmatch(r"[1-9]\d{0,8}", word) for word in words):
-            raise BadPolicyFile("it does not tell the number of actions")
+            raise BadPolicyFile("it does not contain the number of actions")
         return tuple(map(int, words))
 
     def bounds(self, n_values: int) -> tuple[Float | None, Float | None]:
@@ -513,7 +513,7 @@ def _read_with_library(
     """Let the library read a checkpoint that was rejected for ``reason``, with trust."""
     if algorithm.name == "RecurrentPPO":
         raise BadPolicyFile(
-            f"{reason}; since it has a memory, load it in a module of your own and pass the model "
+            f"{reason}; since it has a memory, load it in your own module and pass the model "
             "as module:object"
         ) from reason
     if not files.trust:
