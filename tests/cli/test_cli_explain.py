@@ -48,7 +48,7 @@ def test_a_pair_is_told_and_left(run, folder, tmp_path):
     assert "ppo-0/100 and [red]a2c are 0." in done.out
     assert "A: ppo-0/100, 10 episodes" in done.out
     assert "Note: the states of ppo-0/100 and [red]a2c are not stored" in done.out
-    assert "Note: ppo-0/100 cannot act again" in done.out
+    assert "Note: ppo-0/100 cannot be run again" in done.out
     read = json.loads((tmp_path / "new" / "explain.json").read_text())
     assert read["decomposition"]["labels"] == ["ppo-0/100", "[red]a2c"]
     assert "[red]a2c" in (tmp_path / "new" / "explain.html").read_text()

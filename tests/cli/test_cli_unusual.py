@@ -67,7 +67,7 @@ def test_policies_that_are_placed_elsewhere_are_warned_of(tmp_path, run):
         made(tmp_path / "far", labels=["new"], earlier=tmp_path / "old", far=30.0, seed=1)
     made(tmp_path / "near", labels=["new"], earlier=tmp_path / "old", seed=2)
     said = run("unusual", "far").out
-    assert "% of the states of new are where no policy has been" in said
+    assert "% of the states of new are outside the space" in said
     assert "x[0] 2" in said
     assert "deviations above" in said
 

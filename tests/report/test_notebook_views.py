@@ -126,7 +126,7 @@ def test_recorded_states_alone_on_the_command_line(walks, tmp_path, run):
     frame = walks.select([0, 1, 2]).to_pandas()
     frame.to_parquet("states.parquet")
     out = run("compare", "states.parquet", "--out", "a", "--components", 4).out
-    assert "environment: not known" in out
+    assert "Environment: not known" in out
     run("import", "states.parquet", "--out", "store", "--env", "Walk-v0")
     assert pivec.load("store").environment == "Walk-v0"
     error = run("compare", "store", "--until", 0.1, "--out", "c", code=2).err

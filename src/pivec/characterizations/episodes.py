@@ -69,7 +69,7 @@ class TerminalState(Scaled, Averaged):
     traits = Traits(
         "Each policy is described by the mean of the states in which its episodes ended. The "
         "distance between two policies is the Euclidean distance of these means: 0 for policies "
-        "that end in the same place, whichever way they took.",
+        "that end in the same place, however they got there.",
         "d(p, q) = ‖s_end(p) − s_end(q)‖",
         squared=False,
         by_state=False,
@@ -119,7 +119,7 @@ class Trajectories(Scaled):
         "Episodes of two policies are compared step by step, the shorter one continued with its "
         "last state, and the Euclidean distances of their states are summed over time. The "
         "distance between the policies is the mean over their episodes. If every episode starts "
-        "differently, two episodes of one policy are far apart, too.",
+        "differently, two episodes of the same policy are also far apart.",
         "d(p, q) = mean over e of Σₜ ‖sₑₜ(p) − sₑₜ(q)‖",
         squared=False,
         by_state=False,

@@ -310,7 +310,7 @@ class SkillDiscriminator(NetworkCharacterization, RowMeans):
 
     name = "skill-discriminator"
     traits = Traits(
-        "One neural network is trained to name the policy that a state is from. A policy is "
+        "One neural network is trained to predict which policy visited a state. A policy is "
         "described by the probabilities that the network gives to each policy, averaged over its "
         "states. The distance between two policies is the Jensen-Shannon divergence of these "
         "averages: 0 for policies that visit the same states, at most log 2 = 0.69 for policies "

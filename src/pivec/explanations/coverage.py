@@ -87,11 +87,11 @@ class Coverage(Explanation):
         """Say which policy has most states outside."""
         first = self.policies[0]
         if not first.outside:
-            return "No policy has states outside of the space"
+            return "No policy has states outside the space"
         share = percent(first.share)
         if not first.is_notable:
-            return f"No policy has more than {share} of its states outside of the space"
-        return f"{share} of the states of {first.policy} are where no policy has been"
+            return f"No policy has more than {share} of its states outside the space"
+        return f"{share} of the states of {first.policy} are outside the space"
 
     def rows(self) -> list[Row]:
         """Return one row per policy, most states outside first."""
@@ -128,7 +128,7 @@ def measure_coverage(comparison: Any, policies: Sequence[str] | None = None) -> 
     >>> new = VisitedStates.from_arrays([[walk]], labels=["new"])
     >>> space = Space(method, method.describe(new), reach=coverage_radius(method, data))
     >>> measure_coverage(ComparisonFolder(Path("."), space, new)).headline()
-    '20 % of the states of new are where no policy has been'
+    '20 % of the states of new are outside the space'
     """
     opened = ComparisonFolder.open(comparison)
     space, data = opened.space, opened.states

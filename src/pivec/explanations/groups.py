@@ -92,7 +92,7 @@ class GroupExplanation(Explanation):
             chance = 2.0 * len(large) / math.comb(sum(sizes), sizes[0])
             regions = "1 region" if separate == 1 else f"{separate} regions"
             result.append(
-                f"in {regions} all runs of one group are more often than those of the other; "
+                f"in {regions} all runs of one group spend more time than those of the other; "
                 f"chance alone gives about {chance:.2g} such regions"
             )
         if not any(d.significant for d in self.features + self.regions):
@@ -183,7 +183,9 @@ def explain_groups(
         times = FeatureTimes(states, opened.features, method.traits.by_state)
         features = _by_feature(times, weights, n, level)
     else:
-        notes.append("the states are not stored here: differences are by region, not by feature")
+        notes.append(
+            "the states are not stored here: differences are given by region, not by feature"
+        )
     left_out = {info.group or info.label for info in policies if info.group not in names}
     return GroupExplanation(
         (first, second),

@@ -222,7 +222,7 @@ def explain_pair(
     else:
         decomposition = method.decompose(described.select([0]), described.select([1]), level)
         missing = " and ".join(label for label in labels if label not in there)
-        notes.append(f"the states of {missing} are not stored here: numbers are from the space")
+        notes.append(f"the states of {missing} are not stored here: numbers come from the space")
     leading = leading_regions(decomposition, top)
     names = decomposition.words
     frames: tuple[Frame, ...] = ()
@@ -358,7 +358,7 @@ def _plan_clips(
     if comparison.has_states(explanation.labels) and comparison.has_regions and significant:
         plans.append(ClipPlan.of("Where the difference is largest", largest))
     for number in range(n_clips - len(plans)):
-        title = "Both from the same start" + (", once more" if number else "")
+        title = "Both from the same initial state" + (", another episode" if number else "")
         plans.append(ClipPlan.of(title, same_seed, number))
     return plans
 

@@ -62,8 +62,8 @@ def run_figure(result: RunExplanation, n_features: int = 3, n_regions: int = 5) 
         ends = result.share_low[:, r], result.share_high[:, r]
         tracks.append(Track(result.words[r], result.shares[:, r], *ends))
     subtitle = (
-        f"Share of time spent at each place, with {100 * result.level:g} % intervals; "
-        "▲ ▼ changes, ◆ shifts within a place"
+        f"Share of time spent in each region, with {100 * result.level:g} % intervals; "
+        "▲ ▼ changes, ◆ shifts within a region"
     )
     height, n = 1.62 + 0.82 * (len(tracks) + 1), len(result.steps)
     title = f"What changed along {result.run}"
@@ -78,7 +78,7 @@ def run_figure(result: RunExplanation, n_features: int = 3, n_regions: int = 5) 
             label = tracks[k - 1].where
             _draw_track(axes, tracks[k - 1], result.phases, colour)
         else:
-            label = "distance of each phase (grey: nothing beyond noise)"
+            label = "distance of each phase (grey: no change beyond noise)"
             _draw_distances(axes, result.phases)
         axes.set_ylabel(wrapped(label, 46), rotation=0, ha="right", va="center", fontsize=8.6,
                         color=colour, linespacing=1.25)  # fmt: skip
@@ -123,7 +123,7 @@ def groups_figure(result: GroupExplanation, n_features: int = 4, n_regions: int 
     blocks = [[d for d in rows if (d.region is None) == spans] for spans in (True, False)]
     blocks = [block for block in blocks if block]
     height = 0.95 + sum(0.66 + 0.58 * len(block) for block in blocks)
-    title = "Where runs of {} and of {} spend their time".format(*result.groups)
+    title = "Where runs of {} and {} spend their time".format(*result.groups)
     figure = _titled(10.2, height, title, result.environment)
     colours = group_colours(2)
     keys = [
@@ -222,7 +222,7 @@ def unusual_figure(result: Unusual) -> Figure:
     rows = [result.of(label) for label in labels]
     named = {(row.policy, row.episode) for row in result.episodes[:20]}
     tall = 0.46 * len(rows)
-    subtitle = "Each dot is an episode; 1 is the usual distance from its policy's others"
+    subtitle = "Each dot is an episode; 1 is the median distance from the policy's other episodes"
     figure = _titled(9.6, 1.85 + tall, "Unusual episodes", result.environment, subtitle)
     axes = axes_at(figure, 2.5, 0.75, 5.6, tall)
     end = 1.05 * max(row.times[np.isfinite(row.times)].max(initial=1.0) for row in rows)
@@ -244,7 +244,12 @@ def unusual_figure(result: Unusual) -> Figure:
                 text = f"episode {e}" if e == row.times.argmax() else f"{e}"
                 _beside(axes, text, x[e], y[e], fontweight="bold")
         axes.axhline(place, color=HAIRLINE, linewidth=0.6, zorder=0)
-    _finish(axes, labels, 1.14 * end, "times as far from the policy's others as its usual episode")
+    _finish(
+        axes,
+        labels,
+        1.14 * end,
+        "distance from the policy's other episodes, relative to the median",
+    )
     axes.axvline(1.0, color=MUTED, linewidth=1.0, linestyle=(0, (4, 3)), zorder=1)
     if scale:
         bar = figure.colorbar(dots, cax=axes_at(figure, 8.45, 0.75, 0.14, tall))
@@ -258,7 +263,7 @@ def coverage_figure(result: Coverage) -> Figure:
     """Draw the share of states outside of each policy as a bar."""
     rows = result.policies[:14]
     figure = new_figure(9.6, 1.45 + 0.34 * len(rows))
-    add_heading(figure, result.headline(), "Share of each policy's states outside of the space")
+    add_heading(figure, result.headline(), "Share of each policy's states outside the space")
     axes = axes_at(figure, 2.5, 0.6, 4.0, 0.34 * len(rows))
     shares = [100 * row.share for row in rows]
     colours = [GROUP_PALETTE[4] if row.is_notable else LONE_COLOUR for row in rows]

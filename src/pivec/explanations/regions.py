@@ -219,7 +219,7 @@ def summarize_regions(
     nearest: list[dict[str, Visit]] = [{} for _ in range(n)]
     drawn: dict[int, Frame] = {}
     if data is None:
-        notes.append("no states are stored, so when regions are visited is not known")
+        notes.append("no states are stored, so it is not known when regions are visited")
     else:
         most = 1 if frames is None else _EPISODES
         when, ends, near = visit_statistics(data, mixture, most, progress)
@@ -233,7 +233,7 @@ def summarize_regions(
             replayer = Replayer(opened, replay)
             drawn, reasons = _region_frames(replayer, near, data, frames, progress)
             if missing := n - len(drawn):
-                first, *others = reasons or ["no state is stored whose step is known"]
+                first, *others = reasons or ["no stored state has a known step"]
                 more = len(others)
                 also = f" (and {more} other reason{'s' * (more > 1)})" if others else ""
                 notes.append(f"no picture of {missing} region{'s' * (missing > 1)}: {first}{also}")

@@ -146,7 +146,7 @@ class Replayer:
                 policies=[*self._given.values()],
                 find_policy=self._feature_policy,
             )
-        with _as_reason(f"{world.name} cannot be made again"):
+        with _as_reason(f"{world.name} cannot be created again"):
             probe = Probe.of(world, features)
         view, fps = probe.view, probe.metadata.get("render_fps")
         if (found := features_to_json(view)) != stored:
@@ -185,7 +185,9 @@ class Replayer:
                 f"{label} has no episode {number}: expected 0 to {len(record.episodes) - 1}"
             )
         if not 1 <= record.every <= _MAX_STEPS:
-            raise CannotReplay(f"{label} claims that every {record.every}th state is stored")
+            raise CannotReplay(
+                f"{label} is damaged: it claims to store every {record.every}th state"
+            )
         (episode,) = record.as_episodes([number])
         if episode.seed < 0:
             raise CannotReplay(
@@ -261,7 +263,7 @@ class Replayer:
 
         A folder's files are trusted as little as a policy's: importing a module needs ``trust``.
         """
-        record, failed = self._records.get(info.label), f"{info.label} cannot act again"
+        record, failed = self._records.get(info.label), f"{info.label} cannot be run again"
         with _as_reason(failed):
             stored = None if record is None else record.read_policy()
             if stored is not None:

@@ -92,8 +92,8 @@ class Phase:
         if not self.changed:
             return "nothing changed beyond noise"
         if self.merged:
-            return "changed on the way, and came back"
-        return "something changed, but in many places a little"
+            return "changed in between, and changed back"
+        return "many small changes, none of them large"
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -234,13 +234,15 @@ def explain_run(
             "merged"
         )
     if states is None:
-        notes.append("the states are not stored here: changes are by region, not by feature")
+        notes.append("the states are not stored here: changes are given by region, not by feature")
     else:
         times = FeatureTimes(states, opened.features, method.traits.by_state)
     if np.isnan(intervals.p_value).any():
         notes.append("checkpoints with a single episode have unknown noise: collect more")
     if not isinstance(method, Visitation):
-        notes.append(f"{method.name} may miss changes of time alone, which visitation detects")
+        notes.append(
+            f"{method.name} may miss changes in time spent alone, which visitation detects"
+        )
     # Descriptions suffice for visitation, and are faster.
     source = described if states is None or isinstance(method, Visitation) else states
     steps = tuple(step for step in described.steps if step is not None)

@@ -106,7 +106,7 @@ class Unusual(Explanation):
     method: str
     episodes: tuple[UnusualEpisode, ...]  # the most unusual ones, farthest first
     policies: tuple[PolicyEpisodes, ...]
-    outside: Coverage | None  # states where no policy has been, if the method has regions
+    outside: Coverage | None  # states outside the space, if the method has regions
     notes: tuple[str, ...]  # what was left out
     clips: tuple[Clip, ...] = ()  # of typical and unusual episodes
 
@@ -118,7 +118,7 @@ class Unusual(Explanation):
         """Say which episode is farthest off."""
         first = self.episodes[0]
         if first.times <= 1.0:
-            return "The episodes of each policy are all alike"
+            return "All episodes of each policy are alike"
         times = "infinitely" if math.isinf(first.times) else f"{first.times:.2g} times as"
         return f"Episode {first.episode} of {first.policy} is {times} far from the others as usual"
 
@@ -278,12 +278,12 @@ def _all_distances(
     described = space.descriptions
     influences = described.rows("influences") if "influences" in described.arrays else None
     if isinstance(method, Supervector) and comparison.data is None:
-        notes.append("supervectors describe means alone, not an episode alone in its region")
+        notes.append("supervectors only describe means, not an episode that is alone in its region")
     elif isinstance(method, Supervector):
         # Leaving out an episode that is alone in its region does not move the region's mean.
         influences, twin = None, Visitation(method.n_components, device=method.device)
         method = twin.restore(method.feature_names_, method.fitted_arrays())
-        notes.append("supervectors describe means alone: episodes are compared by visitation")
+        notes.append("supervectors only describe means: episodes are compared by visitation")
     references = space.is_reference
     for row, label in enumerate(described.labels):
         if label not in labels if labels else references[row]:

@@ -324,10 +324,10 @@ class ClipMaker:
             known = self._answers.get(key)
             if known is None or known["state"] == "failed":
                 self._waiting[key] = request
-                self._set(key, _clip_answer("working", "waiting until episodes can be replayed"))
+                self._set(key, _clip_answer("working", "waiting to replay episodes"))
                 if len(self._waiting) > _WAITING:
                     oldest, _ = self._waiting.popitem(last=False)
-                    words = "others were asked for since: ask again"
+                    words = "other clips were requested since: request them again"
                     self._set(oldest, _clip_answer("failed", words))
                 self._worker.submit(self._make_next)
             return self._answers[key]

@@ -289,7 +289,7 @@ def learned_features(
             since = since + 1 if error > 0.999 * best else 0
             if error < best:
                 best, state = error, _copied(encoder)
-            bar.advance(1, f"keeps {1 - best / varies:.0%} of what varies")
+            bar.advance(1, f"explains {1 - best / varies:.0%} of the variance")
             if since >= PATIENCE[0] and since * len(shown) >= PATIENCE[1] * BATCH:
                 break
     n = len(shapes) - 1

@@ -166,7 +166,7 @@ class _Watch:
 
     def rounds(self) -> Iterator[Round]:
         """Look for checkpoints, add the new ones, wait, and repeat."""
-        busy = f"another `pivec watch` writes to {self._log.folder}: use another folder"
+        busy = f"another `pivec watch` is writing to {self._log.folder}: use another folder"
         idle, last = self._watching.until_idle, time.monotonic()
         if self._space is not None:
             self._say(f"resuming with {n_policies(len(_own_policies(self._space)))}")
