@@ -190,10 +190,10 @@ class Supervector(BackgroundModel):
     Parameters
     ----------
     relevance : float
-        The relevance factor r of equation (4): how many states move a mean half way.
+        The relevance factor r of equation (4): how many states move a mean halfway.
     common_total : float, optional
         Adapt as if every policy had visited this many states, so that vectors do not depend on the
-        amount of data. None takes the states as they are, as the paper does.
+        amount of data. None uses the actual number of states, as in the paper.
     adapt : str
         What is adapted: "m", the means as in the paper; "mw", the weights too, which measure how
         often a region is visited; "mwv", the variances too (Reynolds 2000, equations 11-13).

@@ -61,7 +61,7 @@ def names() -> tuple[str, ...]:
 
 
 def characterization(name: str, **parameters: Any) -> Characterization:
-    """Make a characterization by name.
+    """Create a characterization by name.
 
     Examples
     --------

@@ -27,8 +27,8 @@ class BehaviourMeasures:
         A fitted characterization and its policies, whose measures are ``reference``,
         (n, n_measures).
     n_measures : int, optional
-        Project on the main directions in which the policies of the space differ. None takes the
-        whole vectors, for characterizations whose distance is that of vectors.
+        Project onto the main directions in which the policies of the space differ. None uses the
+        whole vectors, for characterizations whose distance is a distance between vectors.
 
     Examples
     --------
@@ -92,16 +92,16 @@ def _whole(described: Descriptions) -> Array:
 
 
 class BehaviourArchive:
-    """The archive of novelty search: policies, described by any characterization.
+    """An archive for novelty search, in which policies are described by any characterization.
 
-    Whenever policies are added, the characterization is refitted on the states of all, and all are
-    described again: for supervectors the background model grows with the archive.
+    Whenever policies are added, the characterization is refitted on the states of all policies, and
+    all are described again; for supervectors, the background model grows with the archive.
 
     Parameters
     ----------
     behaviour : Characterization
     neighbours : int
-        Novelty is the mean distance to so many nearest policies (Lehman and Stanley 2011).
+        Novelty is the mean distance to this many nearest policies (Lehman and Stanley 2011).
 
     Attributes
     ----------
@@ -135,7 +135,7 @@ class BehaviourArchive:
         self.descriptions = self.behaviour.describe(self.data)
 
     def novelty(self, policies: VisitedStates | Descriptions | list[int]) -> Array:
-        """Return the mean distance of each policy to its nearest in the archive.
+        """Return the mean distance of each policy to its nearest neighbours in the archive.
 
         Members of the archive, given by their numbers, count among their own nearest.
         """

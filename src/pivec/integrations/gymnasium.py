@@ -36,8 +36,8 @@ class _Records:
 class RecordStates(_Records, gymnasium.Wrapper[Any, Any, Any, Any]):
     """Records the episodes of an environment into a store, for `pivec compare STORE`.
 
-    States are written about every ``flush_seconds``, on `close`, and when Python exits; what is
-    written stays readable if the loop is killed.
+    States are written about every ``flush_seconds``, on `close`, and when Python exits; written
+    states stay readable if the loop is killed.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ class RecordStates(_Records, gymnasium.Wrapper[Any, Any, Any, Any]):
     keep_cut : bool
         Keep episodes that `reset` or `close` ends, marked as truncated.
     existing : {"error", "append", "replace"}
-        What to do about a label that the store has already.
+        What to do if the store already contains the label.
     flush_seconds : float
         A loop that is killed loses about that many seconds at most; 0 writes every episode.
 

@@ -73,8 +73,8 @@ class Change(NamedTuple):
 class BehaviourMonitor:
     """Describes a policy repeatedly while it is trained, and measures how its behaviour changes.
 
-    All descriptions are made in one space: a given one, or one that is fitted on the states of
-    the first ``fit_on`` descriptions and then stays fixed, so that distances are comparable.
+    All descriptions use the same space, so that distances are comparable: a given space, or one
+    that is fitted on the states of the first ``fit_on`` descriptions and then stays fixed.
 
     Parameters
     ----------

@@ -34,7 +34,7 @@ class ProximityArchive(ribs.archives.ProximityArchive):
     Parameters
     ----------
     measures : BehaviourMeasures
-        Best whole, with ``n_measures=None``.
+        Preferably whole vectors, with ``n_measures=None``.
     novelty_threshold : float, optional
         Minimum novelty of new solutions; by default the mean novelty of the space's policies.
     solution_dim, k_neighbors, **options

@@ -41,31 +41,31 @@ _BATCH = 128  # steps that are processed together
 
 
 class BehaviourCallback(BaseCallback):  # type: ignore[misc]  # the library has no types here
-    """Describes the policy every so many steps, and logs how its behaviour changes.
+    """Describes the policy at regular intervals, and logs how its behaviour changes.
 
-    It describes rollouts that training makes anyway, exploration included: the last ``episodes``
-    whole episodes since the previous description. The first description is of the first rollout,
-    before any learning. Observations are the environment's own: `VecNormalize` is undone. It works
-    with every algorithm of Stable-Baselines3 that learns from steps of a `VecEnv`.
+    It uses the rollouts that training collects anyway, including exploration: the last ``episodes``
+    complete episodes since the previous description. The first description is of the first
+    rollout, before any learning. Observations are those of the environment: `VecNormalize` is
+    undone. It works with every algorithm of Stable-Baselines3 that learns from steps of a `VecEnv`.
 
-    The model's logger (TensorBoard, CSV, ...) gets, under ``behaviour/``, ``distance_to_previous``,
-    ``distance_to_first``, ``distance_to_expert`` and ``path_length``, each with ``_low`` and
-    ``_high`` of its 95 % interval; ``noise``, ``map_x``, ``map_y``, ``episodes`` and
-    ``mean_return``; and ``map``, a picture of the run on the map.
+    Under ``behaviour/``, the model's logger (TensorBoard, CSV, ...) receives
+    ``distance_to_previous``, ``distance_to_first``, ``distance_to_expert`` and ``path_length``,
+    with the ends of their 95 % intervals as ``_low`` and ``_high``; ``noise``, ``map_x``,
+    ``map_y``, ``episodes`` and ``mean_return``; and ``map``, a picture of the run on the map.
 
     Parameters
     ----------
     every : int
-        Environment steps from one description to the next.
+        Number of environment steps between descriptions.
     method, parameters, space, fit_on, intervals, seed
         As for `pivec.integrations.BehaviourMonitor`.
     expert : VisitedStates, path or policy, optional
-        One policy to measure the distance to: its states, a store of them, or anything that
-        `pivec.collect` takes, which then plays ``expert_episodes`` episodes before training.
+        A policy to measure the distance to: its states, a store of them, or anything that
+        `pivec.collect` accepts, which then plays ``expert_episodes`` episodes before training.
     expert_episodes : int
     store : path, optional
-        A folder to keep the states in, one policy per description: `pivec compare STORE` compares
-        them afterwards.
+        The folder to save the states in, one policy per description; compare them afterwards with
+        `pivec compare STORE`.
     group : str, optional
         Name of the run, by default the algorithm and the seed, such as ``ppo-0``.
     episodes, min_episodes : int
@@ -73,7 +73,7 @@ class BehaviourCallback(BaseCallback):  # type: ignore[misc]  # the library has 
     features, feature_names
         A function from a batch of observations to the rows to describe, and names for these.
     actions, keep_policies : bool
-        Store actions, and the policy's network, too; implied if the method needs them.
+        Also store actions, and the policy's network; implied if the method needs them.
     cut_after : int, optional
         Cut episodes into pieces of that many steps, for tasks that never end.
     log : callable, optional
@@ -84,7 +84,7 @@ class BehaviourCallback(BaseCallback):  # type: ignore[misc]  # the library has 
     Attributes
     ----------
     monitor : BehaviourMonitor
-        Has all descriptions; ``monitor.space.save(folder)`` keeps the space for other runs.
+        Contains all descriptions; ``monitor.space.save(folder)`` saves the space for other runs.
     changes : list of Change
         What was logged, from the first description on.
 
@@ -270,7 +270,7 @@ class BehaviourCallback(BaseCallback):  # type: ignore[misc]  # the library has 
 
 
 class StopWhenBehaviourSettles(BaseCallback):  # type: ignore[misc]  # the library has no types here
-    """Stops training when behaviour has not changed for some descriptions.
+    """Stops training when behaviour has stopped changing.
 
     Pass it after the `BehaviourCallback` that it uses:
     ``model.learn(..., callback=[behaviour, StopWhenBehaviourSettles(behaviour)])``.

@@ -192,14 +192,14 @@ def current() -> Engine:
 def using(
     engine: str | Engine = "auto", jobs: int | None = None, *, default: str = "serial"
 ) -> Iterator[Engine]:
-    """Choose where long work runs inside a ``with`` block.
+    """Choose where long computations run inside a ``with`` block.
 
     Parameters
     ----------
     engine : str or Engine
         ``serial`` runs in this process; ``processes`` in ``jobs`` local processes, by default one
-        per core; ``ray`` on the Ray cluster of ``RAY_ADDRESS``, else on the one that runs on this
-        machine, else on a new local one; ``ray:HOST:PORT`` on the cluster at that address. ``auto``
+        per core; ``ray`` on the Ray cluster of ``RAY_ADDRESS``, otherwise on the one on this
+        machine, otherwise on a new one; ``ray:HOST:PORT`` on the cluster at that address. ``auto``
         keeps the choice of an outer block, and otherwise means processes if ``jobs`` > 1.
     jobs : int, optional
         Number of parallel workers; does not change results. All CPUs of a cluster by default.

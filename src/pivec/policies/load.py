@@ -87,7 +87,7 @@ def load_policies(
     without_normaliser: bool = False,
     skip_unreadable: bool = False,
 ) -> list[NamedPolicy]:
-    """Load policies, labelled by where they come from.
+    """Load policies; labels are derived from their paths.
 
     Parameters
     ----------
@@ -108,7 +108,7 @@ def load_policies(
     Raises
     ------
     UsageError
-        If a name matches nothing, or is of no known kind.
+        If a name matches nothing, or is not a known kind of policy.
     BadPolicyFile
         If a file is damaged, not supported, needs ``trust``, or lacks its statistics.
 

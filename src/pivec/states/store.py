@@ -51,7 +51,7 @@ class Store:
         The folder, local or on object storage (``s3://bucket/runs``).
     settings : mapping, optional
         How the states are collected. If given, the store is created if it does not exist, and one
-        that was collected with other settings is refused unless it is empty.
+        that was collected with other settings is rejected unless it is empty.
     feature_names : sequence of str, optional
         Names of the values of a state, needed to create a store.
 

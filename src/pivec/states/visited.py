@@ -134,13 +134,13 @@ class VisitedStates:
     """The states that policies visited, in three levels: policies, episodes, states.
 
     Usually created by `pivec.collect`, `pivec.load` or `VisitedStates.from_arrays`. The states of
-    one policy are one array, which may be memory-mapped on demand; selecting policies copies
-    nothing.
+    each policy are one array, which may be memory-mapped on demand; selecting policies does not
+    copy states.
 
     Parameters
     ----------
     records : sequence of PolicyRecord
-        What is kept of each policy.
+        The data of each policy.
     feature_names : sequence of str
     environment : str
 
@@ -148,7 +148,7 @@ class VisitedStates:
     ----------
     n_policies, n_episodes, n_states, n_features : int
     has_actions : bool
-        Whether actions are kept.
+        Whether actions are stored.
     policies : tuple of PolicyInfo
         What is known about each policy; also as ``labels``, ``groups`` (runs) and ``steps``.
     policy_starts : (n_policies + 1,) int array

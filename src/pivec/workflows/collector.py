@@ -70,18 +70,18 @@ def collect(
     Parameters
     ----------
     env : str, callable or None
-        A Gymnasium id, or a function that makes an environment; None takes the environment that
+        A Gymnasium id, or a function that creates an environment; None uses the environment that
         the policy files name, as those of RL Zoo do.
     policies : str, policy, callable, or a list or dict of these
-        Paths, globs, ``random``, ``module:object``, `Policy` objects, functions from a batch of
-        observations to a batch of actions; a dict gives the labels. Recorded states may be among
-        them: ``npz:DIR``, ``minari:NAME`` or ``store:DIR``.
+        Paths, globs, ``random``, ``module:object``, `Policy` objects, or functions from a batch of
+        observations to a batch of actions; the keys of a dict are labels. Recorded states can be
+        included as ``npz:DIR``, ``minari:NAME`` or ``store:DIR``.
     episodes, seed : int
         Episodes per policy, and the random seed.
     store : path or URI, optional
-        A folder to keep the states in, local or remote (``s3://...``). Episodes that are stored
-        already are not played again: with more ``episodes`` a store grows, with fewer its first
-        episodes are returned.
+        The folder to save the states in, local or remote (``s3://...``). Stored episodes are not
+        played again: with more ``episodes``, new ones are added to the store; with fewer, the
+        first ones are returned.
     progress : bool
         Show a progress bar.
 

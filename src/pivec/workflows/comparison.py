@@ -104,17 +104,18 @@ def compare(
     command: str = "",
     **options: Unpack[CompareKeywords],
 ) -> Comparison:
-    """Collect states, describe the policies, measure distances, draw the map, write the report.
+    """Compare policies: collect states, measure distances, draw a map and write a report.
 
-    Called again with the same arguments it resumes: episodes that are stored in ``out/states`` are
-    not played again.
+    If called again with the same arguments, it resumes: episodes that are stored in ``out/states``
+    are not played again.
 
     Parameters
     ----------
     env, policies, episodes, seed
-        As for `pivec.collect`. Data are given alone, without an environment: ``compare(data)`` of
-        `VisitedStates`, a pandas or polars frame with one row per state, a dict from labels to
-        lists of episodes (arrays of states), or the path of a store, a table or ``minari:NAME``.
+        As for `pivec.collect`. To compare recorded data, pass it without an environment,
+        ``compare(data)``: `VisitedStates`, a pandas or polars DataFrame with one row per state, a
+        dict from labels to lists of episodes (arrays of states), or the path of a store, a table
+        or ``minari:NAME``.
     out : path
         The folder for all results.
     progress : bool
@@ -154,7 +155,7 @@ def compare(
 
 
 def load_comparison(folder: str | Path) -> Comparison:
-    """Open a folder of `compare`; distances are measured again.
+    """Load a comparison from a folder written by `compare`; distances are computed again.
 
     Examples
     --------
@@ -172,9 +173,9 @@ def load_comparison(folder: str | Path) -> Comparison:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Comparison(Result):
-    """What `compare` found; all of it is on disk too.
+    """The results of `compare`, which are also saved on disk.
 
-    A notebook shows the map and one row per policy; ``table()`` returns all rows.
+    In a notebook, it is displayed as a map with one row per policy; ``table()`` returns all rows.
 
     Attributes
     ----------
@@ -202,7 +203,7 @@ class Comparison(Result):
 
     @cached_property
     def findings(self) -> Findings:
-        """Everything that is shown of the comparison, computed once."""
+        """All results that are shown, computed once."""
         if self.known is not None:
             return self.known
         measured = measure_space(self.space, self.folder)
@@ -258,9 +259,9 @@ class Comparison(Result):
         Parameters
         ----------
         a, b : str
-            Labels of the policies, or the ends of them.
+            Labels of the policies, or the ends of labels.
         frames : bool
-            Draw states of both in the regions that differ most; episodes are replayed for that.
+            Draw states of both policies in the regions that differ most, by replaying episodes.
         clips : int
             Number of clips: the first where the difference is largest, the others of both policies
             from the same seeds.
@@ -308,9 +309,9 @@ class Comparison(Result):
         seed: int = 0,
         level: float = 0.95,
     ) -> GroupComparison:
-        """Test whether groups of runs differ, as ``{"ppo": "ppo-*", "a2c": "a2c-*"}``.
+        """Test whether groups of runs differ, such as ``{"ppo": "ppo-*", "a2c": "a2c-*"}``.
 
-        Without ``groups``, runs whose names differ in the number at their end are a group.
+        By default, runs whose names differ only in the number at the end form a group.
         ``last`` uses only the last checkpoints of each run.
         """
         known = None if "influences" in self.space.descriptions.arrays else self.intervals
@@ -362,11 +363,11 @@ class Comparison(Result):
         )
 
     def replayer(self, options: ReplayOptions) -> Replayer:
-        """Return what replays episodes of the comparison."""
+        """Return an object that replays episodes of the comparison."""
         return explanations.Replayer(self.stored, options)
 
     def write_report(self) -> Path:
-        """Write the HTML page and the tables again, with pictures that were made since."""
+        """Rewrite the HTML page and the tables, including pictures made in the meantime."""
         write_results(self.folder, self.findings)
         return self.report
 
@@ -408,7 +409,7 @@ class Comparison(Result):
         return travel_figure(runs, colours, self.findings.subtitle)
 
     def headline(self) -> str:
-        """Say how many policies were compared, and which are nearest and farthest."""
+        """Return one sentence: how many policies were compared, the nearest and farthest pair."""
         parts = [f"{self.findings.subtitle}, by {self.space.method.name}"]
         for words, pairs in (
             ("nearest", self.measured.nearest),

@@ -56,20 +56,20 @@ def fit_encoder(
     progress: bool = False,
     **options: Unpack[EncoderKeywords],
 ) -> EncoderFit:
-    """Fit an encoder of the images that policies see, for ``features="encoder.safetensors"``.
+    """Fit an encoder to the images that policies see, for ``features="encoder.safetensors"``.
 
-    It is fitted on a random sample of the distinct images that the policies see: a small
-    convolutional autoencoder (needs torch; the encoder then runs without), or random convolutions
+    The encoder is fitted on a random sample of the distinct images that the policies see. It is a
+    small convolutional autoencoder (torch is needed for fitting only), or random convolutions
     followed by principal components.
 
     Parameters
     ----------
     env, policies
-        As of `pivec.collect`. Observations must be images: channels first or last.
+        As for `pivec.collect`. Observations must be images, with channels first or last.
     out : path
         The file to write, which ends in ``.safetensors``.
     progress : bool
-        Draw progress bars.
+        Show progress bars.
 
     Returns
     -------

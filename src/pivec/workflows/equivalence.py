@@ -69,14 +69,14 @@ def same(
 
     *Same* if the distance is below ``margin`` at confidence ``level``; otherwise *different* if a
     permutation test over episodes finds a difference; otherwise there are too few episodes, and
-    ``episodes_needed`` estimates how many it takes. Without ``against`` and ``space`` the
-    characterization is fitted on both.
+    ``episodes_needed`` estimates how many are needed. Without ``against`` and ``space``, the
+    characterization is fitted on both policies.
 
     Parameters
     ----------
     a, b : str, path, policy, callable or VisitedStates
         A file, a store of `pivec.collect` (``STORE:label`` if it has several policies; by default
-        the last step of a run), what `pivec.collect` takes as a policy, or states.
+        the last step of a run), a policy as for `pivec.collect`, or states.
     env : str or callable, optional
         The environment, if neither files nor stores name it.
     against : path, optional
@@ -85,9 +85,9 @@ def same(
     margin : float, optional
         The largest distance that does not matter; 0.02 for ``visitation``.
     level : float
-        Confidence level of the bounds, and of the test.
+        Confidence level of the bounds and of the test.
     permutations : int
-        Permutations of the test.
+        Number of permutations of the test.
     episodes, seed, progress
         As for `pivec.compare`.
 
@@ -157,20 +157,20 @@ def plan(
     progress: bool = False,
     **options: Unpack[DescribeKeywords],
 ) -> Plan:
-    """Estimate how many episodes policies need, from a small sample.
+    """Estimate from a small sample how many episodes each policy needs.
 
     Parameters
     ----------
     env, policies
         As for `pivec.collect`; or `VisitedStates` as ``policies``.
     precision : float
-        Half the width that confidence intervals of distances may have.
+        Required half-width of the confidence intervals of distances.
     margin : float, optional
-        That of `same`; 0.02 for ``visitation``, otherwise none.
+        Margin of `same`; by default 0.02 for ``visitation``, and none for other methods.
     level : float
         Confidence level of the intervals, and of `same`.
     episodes : int
-        Episodes per policy of the sample.
+        Episodes per policy in the sample.
     seed, progress
         As for `pivec.compare`.
 

@@ -73,9 +73,9 @@ def evaluate(
 ) -> Evaluation:
     """Compare characterizations by the paper's three metrics (Section 6.2).
 
-    For each store, size and repetition, trajectories of every policy are drawn from all it has,
-    the same for all methods; each method is fitted on them and measures the distances. A method
-    that fails does not stop the others: its rows say why.
+    For each store, size and repetition, trajectories are drawn from those of every policy, the
+    same for all methods; each method is fitted on them and measures the distances. A method
+    that fails does not stop the others: its rows contain the reason.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ def evaluate(
     parameters : mapping, optional
         Arguments of the methods given by name, for each name.
     isolate : bool
-        Run each unit in a process of its own, which measures its peak memory; otherwise NaN.
+        Run each unit in a separate process, to measure its peak memory; otherwise NaN.
     engine, jobs : optional
         Where units run, as in `pivec.using`. Several share the cores, so each is slower.
 

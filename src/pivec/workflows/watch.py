@@ -81,21 +81,21 @@ def watch(
 ) -> Iterator[Round]:
     """Compare checkpoints while training writes them: a generator of rounds.
 
-    The first round is `pivec.compare` of the checkpoints that exist. Later rounds describe new
-    checkpoints in the same space and place them on the same map. Called again, it resumes from
-    ``out``, also from a comparison that is there.
+    The first round runs `pivec.compare` on the existing checkpoints. Later rounds describe new
+    checkpoints in the same space and place them on the same map. If called again, it resumes from
+    ``out``, which may also contain an existing comparison.
 
     Parameters
     ----------
     env, episodes, seed
         As for `pivec.collect`.
     policies : str, path or sequence of these
-        Files, folders and globs, which need not exist yet; ``random`` and others that
-        `pivec.load_policies` takes.
+        Files, folders and globs, which need not exist yet; also ``random`` and other
+        specifications that `pivec.load_policies` accepts.
     out : path
         The folder for all results.
     progress : bool
-        Report what is waited for, and show progress bars.
+        Print status messages and show progress bars.
     command : str
         Stored in run.json.
 
