@@ -43,7 +43,7 @@ def test_groups_are_said_and_kept(run, folder, tmp_path):
 def test_groups_may_be_given(run, folder, tmp_path):
     done = run("groups", folder / "space", "--group", "on=ppo-*", "--group", "on=a2c-*",
                "--group", "mine=*mine", "--last", 1, "--out", tmp_path)  # fmt: skip
-    assert "as given; of each run the last 1 policy:" in done.out
+    assert "as given; last 1 policy of each run:" in done.out
     kept = json.loads((tmp_path / "groups.json").read_text())
     assert [len(group["runs"]) for group in kept["groups"]] == [1, 6]
     assert kept["groups"][0]["distance"]["value"] is None

@@ -62,7 +62,7 @@ def test_mistakes_are_sentences(tmp_path, run):
 def test_policies_that_are_placed_elsewhere_are_warned_of(tmp_path, run):
     made(tmp_path / "old")
     with pytest.warns(
-        pivec.errors.PivecWarning, match=r"[89].* % of the states of 'new' are where"
+        pivec.errors.PivecWarning, match=r"[89].* % of the states of 'new' are outside"
     ):
         made(tmp_path / "far", labels=["new"], earlier=tmp_path / "old", far=30.0, seed=1)
     made(tmp_path / "near", labels=["new"], earlier=tmp_path / "old", seed=2)

@@ -82,7 +82,7 @@ def test_without_states_the_space_tells(findings):
 def test_a_typo_is_answered_with_what_was_meant(findings):
     with pytest.raises(UsageError, match=r"'runs/farr'.* runs/far\?"):
         explain_pair(findings, "near", "runs/farr")
-    with pytest.raises(UsageError, match="both runs/near"):
+    with pytest.raises(UsageError, match="both refer to runs/near"):
         explain_pair(findings, "near", "runs/near")
 
 

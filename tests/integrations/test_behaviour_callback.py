@@ -237,7 +237,7 @@ def test_the_user_s_own_function_gets_all_descriptions_instead_of_the_logger():
 
 
 def test_training_that_was_too_short_to_describe_is_named():
-    with pytest.warns(PivecWarning, match="lower these or every"):
+    with pytest.warns(PivecWarning, match="min_episodes or every"):
         ppo(environments(2, [])).learn(
             128, callback=pivec.integrations.sb3.BehaviourCallback(parameters=FEW)
         )

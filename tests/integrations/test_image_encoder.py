@@ -101,7 +101,7 @@ def test_random_convolutions_keep_what_varies_most(tmp_path):
         fitted(tmp_path, size=1000, frames=40)
 
 
-@pytest.mark.filterwarnings("ignore:the encoder keeps only")
+@pytest.mark.filterwarnings("ignore:the encoder explains only")
 def test_an_autoencoder_is_the_same_again_and_leaves_the_global_state_alone(tmp_path):
     torch = pytest.importorskip("torch")
     options = {"method": "autoencoder", "size": 6, "epochs": 60}
@@ -114,7 +114,7 @@ def test_an_autoencoder_is_the_same_again_and_leaves_the_global_state_alone(tmp_
     assert read_regular(again.path) == first
 
 
-@pytest.mark.filterwarnings("ignore:the encoder keeps only")
+@pytest.mark.filterwarnings("ignore:the encoder explains only")
 def test_the_numbers_are_those_of_torch(tmp_path):
     torch = pytest.importorskip("torch")
     features, fit = fitted(tmp_path, method="autoencoder", size=5, epochs=2)
@@ -151,9 +151,9 @@ def test_what_cannot_be_made_or_read_is_named(tmp_path):
         pivec.fit_encoder(Dots, "random", method="best")
     with pytest.raises(UsageError, match="different images"):
         pivec.fit_encoder(Dots, "random", method="random", episodes=1, max_steps=3)
-    with pytest.warns(PivecWarning, match="keeps only"):
+    with pytest.warns(PivecWarning, match="explains only"):
         pivec.fit_encoder(Dots, "random", tmp_path / "e.safetensors", method="random", size=1)
-    with pytest.warns(PivecWarning, match="keeps only"):
+    with pytest.warns(PivecWarning, match="explains only"):
         data = read_regular(fitted(tmp_path, size=1)[1].path)
     broken = data.replace(b'\\"kernels\\": [[4, 2]', b'\\"kernels\\": [[4,-2]')
     assert broken != data

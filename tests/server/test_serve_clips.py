@@ -58,7 +58,7 @@ def test_the_last_asked_for_is_made_first_and_too_many_are_dropped(gate):
     for key in "bcdefghij":
         clips.submit(key, key)
     assert clips.answer("b")["state"] == "failed"
-    assert "ask again" in clips.answer("b")["words"]
+    assert "request them again" in clips.answer("b")["words"]
     assert clips.answer("c")["state"] == "working"
     gate.set()
     wait_for(lambda: clips.answer("c")["state"] == "done")

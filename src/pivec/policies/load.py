@@ -689,7 +689,9 @@ def group_names(
             matching = [run for run in runs if any(fnmatchcase(run, part) for part in patterns)]
             if not matching:
                 known = f"the runs are {first_names(runs)}"
-                raise UsageError(f"no run matches {' or '.join(patterns)!r} of {name!r}: {known}")
+                raise UsageError(
+                    f"no run matches {' or '.join(patterns)!r} of group {name!r}: {known}"
+                )
             for run in matching:
                 if names.setdefault(run, name) != name:
                     raise UsageError(f"run {run!r} matches groups {names[run]!r} and {name!r}")
