@@ -47,7 +47,7 @@ def test_groups_may_be_given(run, folder, tmp_path):
     kept = json.loads((tmp_path / "groups.json").read_text())
     assert [len(group["runs"]) for group in kept["groups"]] == [1, 6]
     assert kept["groups"][0]["distance"]["value"] is None
-    assert "take three runs of a group" in done.out
+    assert "need three runs per group" in done.out
 
 
 @pytest.mark.parametrize(
