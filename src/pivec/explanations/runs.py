@@ -150,7 +150,7 @@ class RunExplanation(Explanation):
         total = sum(max(phase.distance, 0.0) for phase in self.phases)
         return (
             f"{self.run} changed most from step {phase.when} (distance "
-            f"{rounded(phase.distance, 2)} of {rounded(total, 2)} in all): "
+            f"{rounded(phase.distance, 2)} of {rounded(total, 2)} in total): "
             f"{phase.changes[0].sentence()}"
         )
 

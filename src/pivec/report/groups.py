@@ -289,13 +289,13 @@ GROUP_COLUMNS = (
     Column("Group", lambda group: group.name, right=False),
     Column("Runs", lambda group: shortened(", ".join(group.runs), 200), right=False),
     Column.number("Policies", "n_policies", thousands),
-    _estimate("Distance between runs", "distance"),
-    _estimate("Distance between policies", "policy_distance"),
-    _estimate("Effective behaviours", "behaviours"),
+    _estimate("Run distance", "distance"),
+    _estimate("Policy distance", "policy_distance"),
+    _estimate("Diversity", "behaviours"),
 )
 PAIR_COLUMNS = (
     Column("Groups", lambda pair: " and ".join(pair.groups), right=False),
-    _estimate("Distance between runs", "distance"),
+    _estimate("Run distance", "distance"),
     Column("Explained", lambda pair: f"{100 * pair.test.r2:.0f} %" if pair.test else "–"),
     Column("By chance", lambda pair: f"{100 * pair.test.chance_r2:.0f} %" if pair.test else "–"),
     Column("p", _p_value),
