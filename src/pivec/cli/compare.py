@@ -44,9 +44,9 @@ Level = Annotated[float, typer.Option(help="Confidence level of bounds and tests
 
 
 def demo(
-    env: Annotated[str, typer.Option(help="CartPole-v1 or Pendulum-v1.")] = "CartPole-v1",
+    env: Annotated[str, typer.Option(help="CartPole-v1 or Pendulum-v1")] = "CartPole-v1",
     out: Folder = Path("pivec-demo"),
-    episodes: Annotated[int, typer.Option(help="Episodes per policy.", min=1)] = 50,
+    episodes: Annotated[int, typer.Option(help="Episodes per policy", min=1)] = 50,
     seed: Seed = 0,
     quiet: Quiet = False,
 ) -> None:
@@ -238,18 +238,18 @@ def evaluate(
     methods: Annotated[
         str,
         typer.Option(
-            help="Characterizations separated by commas (see `pivec compare --method`), or all.",
+            help="Characterizations separated by commas (see `pivec compare --method`), or all",
             autocompletion=complete_method,
         ),
     ] = "all",
     sizes: Annotated[
-        str, typer.Option(help="Numbers of episodes per policy, separated by commas.")
+        str, typer.Option(help="Numbers of episodes per policy, separated by commas")
     ] = "100,50,25,10",
-    repetitions: Annotated[int, typer.Option(help="Number of samples of each size.", min=1)] = 3,
+    repetitions: Annotated[int, typer.Option(help="Number of samples of each size", min=1)] = 3,
     parameters: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="METHOD.KEY=VALUE", help="Argument of one characterization; repeatable."
+            metavar="METHOD.KEY=VALUE", help="Argument of one characterization; repeatable"
         ),
     ] = None,
     out: Folder = Path("pivec-eval"),

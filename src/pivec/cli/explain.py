@@ -60,7 +60,7 @@ Run = Annotated[
     str | None,
     typer.Option(
         metavar="RUN",
-        help="Explain what changed along this training run.",
+        help="Explain what changed along this training run",
         autocompletion=complete_run,
     ),
 ]
@@ -73,7 +73,7 @@ Group = Annotated[
     ),
 ]
 Last = Annotated[
-    int | None, typer.Option(help="Use only the last N checkpoints of each run.", min=1)
+    int | None, typer.Option(help="Use only the last N checkpoints of each run", min=1)
 ]
 
 
@@ -86,12 +86,12 @@ def explain(
     run: Run = None,
     group: Group = None,
     last: Last = None,
-    top: Annotated[int, typer.Option(help="Maximum number of regions.", min=1)] = 6,
+    top: Annotated[int, typer.Option(help="Maximum number of regions", min=1)] = 6,
     frames: Annotated[
-        bool, typer.Option(help="Draw states of both policies in these regions.")
+        bool, typer.Option(help="Draw states of both policies in these regions")
     ] = True,
-    clips: Annotated[int, typer.Option(help="Number of clips.", min=0, max=20)] = 2,
-    level: Annotated[float, typer.Option(help="Confidence level.", min=0.5, max=0.999)] = 0.95,
+    clips: Annotated[int, typer.Option(help="Number of clips", min=0, max=20)] = 2,
+    level: Annotated[float, typer.Option(help="Confidence level", min=0.5, max=0.999)] = 0.95,
     as_json: Json = False,
     out: Out = None,
     quiet: Quiet = False,
@@ -279,9 +279,9 @@ def regions(
     *,
     frames: Annotated[
         bool,
-        typer.Option("--frames", help="Replay episodes to draw a typical state of each region."),
+        typer.Option("--frames", help="Replay episodes to draw a typical state of each region"),
     ] = False,
-    top: Annotated[int, typer.Option(help="Number of regions to print.", min=1)] = 20,
+    top: Annotated[int, typer.Option(help="Number of regions to print", min=1)] = 20,
     out: Out = None,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -321,10 +321,10 @@ def unusual(
     folder: FolderArgument,
     labels: Names = None,
     *,
-    top: Annotated[int, typer.Option(help="Number of episodes to list.", min=1)] = 10,
+    top: Annotated[int, typer.Option(help="Number of episodes to list", min=1)] = 10,
     clips: Annotated[
         bool,
-        typer.Option("--clips", help="Record clips of a typical and an unusual episode of some."),
+        typer.Option("--clips", help="Record clips of typical and unusual episodes"),
     ] = False,
     as_json: Json = False,
     out: Out = None,
@@ -402,9 +402,9 @@ def groups(
 def serve(
     folder: FolderArgument,
     *,
-    port: Annotated[int, typer.Option(help="Port; 0 selects a free port.", min=0, max=65535)] = 0,
+    port: Annotated[int, typer.Option(help="Port; 0 selects a free port", min=0, max=65535)] = 0,
     browser: Annotated[
-        bool, typer.Option("--open/--no-browser", help="Open the page in your browser.")
+        bool, typer.Option("--open/--no-browser", help="Open the page in your browser")
     ] = False,
     quiet: Quiet = False,
     **options: Any,

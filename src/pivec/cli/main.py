@@ -58,9 +58,9 @@ _SHORT = 200  # characters of a warning that is said again, or is not pivec's ow
 
 @app.callback(invoke_without_command=True)
 def _root(
-    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+    version: Annotated[bool, typer.Option("--version", help="Print the version")] = False,
     debug: Annotated[  # noqa: ARG001  (read in main, wherever it stands)
-        bool, typer.Option("--debug", help="Show the traceback of an error.")
+        bool, typer.Option("--debug", help="Show the traceback of an error")
     ] = False,
 ) -> None:
     if version:

@@ -103,9 +103,9 @@ Sources = Annotated[
 FolderArgument = Annotated[
     Path, typer.Argument(metavar="DIR", help="An output folder of `pivec compare`, or a space.")
 ]
-Seed = Annotated[int, typer.Option(help="Random seed.", min=0)]
+Seed = Annotated[int, typer.Option(help="Random seed", min=0)]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only the result")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else")]
 Folder = Annotated[Path, typer.Option(metavar="DIR", parser=folder_name, help="Folder to write to")]
 Out = Annotated[
     Path | None,

@@ -148,7 +148,7 @@ def export(
         str, typer.Argument(metavar="TARGET", help="FILE.parquet, npz:DIR or minari:NAME.")
     ],
     level: Annotated[
-        str, typer.Option(help="Rows of a Parquet file: states, episodes or policies.")
+        str, typer.Option(help="Rows of a Parquet file: states, episodes or policies")
     ] = "states",
 ) -> None:
     """Write the states of a store in a format for other tools."""
