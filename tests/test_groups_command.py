@@ -30,7 +30,7 @@ def folder(tmp_path_factory):
 
 def test_groups_are_said_and_kept(run, folder, tmp_path):
     done = run("groups", folder, "--out", tmp_path / "new")
-    assert "by the names of the runs, ignoring the number at the end" in done.out
+    assert "by name, ignoring the number at the end" in done.out
     assert "a2c: a2c-0, a2c-1, a2c-2" in done.out
     assert "in no group: [red]mine" in done.out
     assert "p cannot fall below 0.1" in done.out

@@ -40,7 +40,7 @@ def infos(*runs, algorithm=None):
 def test_runs_whose_names_differ_in_their_number_are_a_group(runs, group):
     names, words = group_names(infos(*runs, "other-0", "other-1", ""))
     assert names == dict.fromkeys(runs, group) | dict.fromkeys(("other-0", "other-1"), "other")
-    assert "names of the runs" in words
+    assert "by name" in words
 
 
 def test_algorithms_are_groups_where_names_say_nothing():

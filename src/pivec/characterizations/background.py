@@ -489,7 +489,7 @@ def background_words(settings: Mapping[str, Any]) -> str:
     """Return a sentence on the `background_share` of a comparison, if known."""
     if not (share := settings.get("background")):
         return ""
-    text = f"Refitting the background model changes distances by {share['moved']:.1%}"
+    text = f"Refitting the background model changes distances by {100 * share['moved']:.1f} %"
     agreement = share["agreement"]
     if agreement is not None:
         text += f" (median; correlation {agreement:.3f})"

@@ -712,7 +712,7 @@ def group_names(
             "expected groups of several runs, but the names of the runs do not define any: state "
             "which runs belong together, as in --group ppo='ppo-*'"
         )
-    return named, "by the names of the runs, ignoring the number at the end"
+    return named, "by name, ignoring the number at the end"
 
 
 def _shared(names: Mapping[str, str]) -> dict[str, str]:
