@@ -315,3 +315,12 @@ def test_damaged_tables_are_errors_of_ours(tmp_path, rng):
             with warnings.catch_warnings(), contextlib.suppress(pivec.PivecError):
                 warnings.simplefilter("ignore", PivecWarning)
                 import_recorded([tmp_path / name], tmp_path / f"store-{name}-{attempt}")
+
+
+def test_a_typing_error_among_numbers_is_refused(tmp_path):
+    rows = ["policy,episode,step,x,y,remark", *(f"a,0,{t},{t},{-t},fine" for t in range(9))]
+    rows[5] = "a,0,4,4o,-4,fine"
+    (tmp_path / "typo.csv").write_text("\n".join(rows))
+    with pytest.raises(BadData) as caught:
+        import_recorded([tmp_path / "typo.csv"], tmp_path / "store")
+    assert all(fact in str(caught.value) for fact in ("typo.csv", "'x'", "'4o'", "row 5"))

@@ -98,13 +98,16 @@ class Decomposition(Result):
         return f"{result}; {_HEADLINE_REGIONS} of {n} regions make up {100 * share:.0f} % of that"
 
     def rows(self) -> list[Row]:
-        """One row per region, largest part first."""
+        """One row per region, the largest share of the measured distance first.
+
+        ``part``, ``low`` and ``high`` are without sampling noise, the shares with it.
+        """
         whole = self.distance or 1.0
         return [
             {
                 "region": int(r),
                 "words": self.words[r],
-                "part": float(self.regions.measured[r]),
+                "part": float(self.regions.estimate[r]),
                 "share": float(self.regions.measured[r] / whole),
                 "low": float(self.regions.low[r]),
                 "high": float(self.regions.high[r]),

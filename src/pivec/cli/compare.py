@@ -134,6 +134,8 @@ def same(
 
     In continuous integration: pivec same new.zip --against accepted --junit same.xml
     """
+    import gymnasium
+
     from pivec.report import print_verdict, say_json, write_junit
     from pivec.workflows.equivalence import same as run
 
@@ -142,6 +144,8 @@ def same(
         expected = "[ENV] A B" if against is None else "[ENV] POLICY with --against"
         raise UsageError(f"expected {expected}, but got {len(sources)} arguments")
     env = sources[0] if len(sources) > n else None
+    if env is None and sources[0] in gymnasium.registry and not Path(sources[0]).exists():
+        raise UsageError(f"expected {n} policies after the environment {sources[0]}, got {n - 1}")
     if junit is not None and not junit.parent.is_dir():
         raise UsageError(f"cannot write {junit}: {junit.parent} is not a folder")
     start = time.perf_counter()

@@ -200,6 +200,9 @@ def find_policy(policies: Sequence[PolicyInfo], name: str, where: str) -> int:
     if exact or len(ending) == 1:  # the folder may have moved
         return (exact or ending)[0]
     labels = [info.label for info in policies]
+    if ending:
+        found = first_names([labels[row] for row in ending])
+        raise UsageError(f"{len(ending)} policies of {where} end in {name!r}: choose from {found}")
     raise UsageError(
         f"{where} has no policy {name!r}{did_you_mean(name, labels)}: it has {first_names(labels)}"
     )

@@ -95,7 +95,8 @@ def print_normalisers(policies: Sequence[PolicyInfo]) -> None:
 
 def print_store(store: Store) -> None:
     """Print the policies of a store, one row per policy."""
-    say(f"{store.settings.get('environment', '')}, {len(store)} policies")
+    environment = store.settings.get("environment")
+    say(f"{environment}, {len(store)} policies" if environment else f"{len(store)} policies")
     labels = shorten_names(list(store.rows), max(24, Console().width - 50))
     names = ("group", "step", "episodes", "states")
     print_table(

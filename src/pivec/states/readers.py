@@ -439,6 +439,7 @@ _ROLES: dict[str, tuple[str, ...]] = {
 _KEYS = ("policy", "group", "training_step")  # which policy a row belongs to
 _OF_ANY_TYPE = {"policy", "group", "episode"}  # the others are numeric
 _ACTION = re.compile(r"(actions?|act)(\[\d+\]|[_.]?\d+)?")
+_NUMBER = r"^\s*([-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?|nan|NaN|)\s*$"
 _INDEX = re.compile(r"(|index|unnamed:_\d+|__index_level_\d+__)")  # written by pandas
 
 
@@ -451,6 +452,7 @@ class Columns:
     actions: tuple[str, ...] = ()
     after: tuple[str, ...] = ()  # next_x of each feature x
     written: Mapping[str, Any] = field(default_factory=dict)  # metadata of a table by pivec
+    ignored: tuple[str, ...] = ()  # without a meaning, unless the user chose the features
 
     @property
     def all(self) -> list[str]:
@@ -460,7 +462,7 @@ class Columns:
 
 
 def find_columns(schema: pa.Schema, options: TableOptions) -> Columns:
-    """Find the meaning of the columns of a table; warn about those that are ignored."""
+    """Find the meaning of the columns of a table."""
     names = list(schema.names)
     if len(set(names)) < len(names):
         raise BadData("two of its columns have the same name: rename one of them")
@@ -488,16 +490,11 @@ def find_columns(schema: pa.Schema, options: TableOptions) -> Columns:
             f"it has no numeric columns for the states, only {_shortened(names)}: name them with "
             "--feature-columns of `pivec import`"
         )
-    if unused and not written and not options.feature_columns:
-        warnings.warn(
-            f"columns that are not part of the states are ignored: {_shortened(unused)} (see "
-            "--feature-columns of `pivec import`, in Python feature_columns=)",
-            PivecWarning,
-            stacklevel=2,
-        )
     after = tuple(f"next_{name}" for name in features)
     after = after if set(after) <= set(names) else ()
-    return Columns(roles, tuple(features), tuple(actions), after, written)
+    chosen = written or options.feature_columns
+    ignored = () if chosen else tuple(unused)
+    return Columns(roles, tuple(features), tuple(actions), after, written, ignored)
 
 
 def _find_roles(schema: pa.Schema, options: TableOptions) -> tuple[dict[str, str], list[str]]:
@@ -564,6 +561,14 @@ def table_policies(
 ) -> list[RecordedPolicy]:
     """Find the policies of a table; ``name`` is that of a single one without a column."""
     columns = find_columns(table.schema, options)
+    if columns.ignored:
+        _check_text(table, columns.ignored)
+        warnings.warn(
+            f"columns that are not part of the states are ignored: {_shortened(columns.ignored)} "
+            "(see --feature-columns of `pivec import`, in Python feature_columns=)",
+            PivecWarning,
+            stacklevel=2,
+        )
     names = _feature_names(table, columns)
     roles = [role for role in _KEYS if role in columns.roles]
     known: dict[str, tuple[Any, ...]] = {}
@@ -589,6 +594,29 @@ def table_policies(
             )
         )
     return result
+
+
+def _check_text(table: Table, names: Sequence[str]) -> None:
+    """Refuse columns of text that are numbers with a typing error."""
+    import pyarrow.compute as pc
+
+    for name in names:
+        kind = table.schema.field(name).type
+        if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+            continue
+        row, n_numbers, n_values, wrong = 0, 0, 0, ""
+        for part, length in enumerate(table.lengths):
+            values = table.read(part, [name]).column(0)
+            is_number = pc.fill_null(pc.match_substring_regex(values, _NUMBER), True)
+            n_numbers, n_values = n_numbers + (pc.sum(is_number).as_py() or 0), n_values + length
+            if not wrong and (first := pc.index(is_number, False).as_py()) >= 0:
+                wrong = f"{values[first].as_py()!r:.40} in row {row + first + 1}"
+            row += length
+        if n_values > n_numbers > n_values / 2:
+            raise BadData(
+                f"its column {name!r} has numbers, but {wrong}: correct the value, or choose "
+                "other columns with --feature-columns of `pivec import`"
+            )
 
 
 def _info(known: Mapping[str, str | None], name: str) -> PolicyInfo:
