@@ -36,7 +36,7 @@ def test_the_distance_of_a_and_b_is_pythons_and_says_how_sure_it_is(page, walked
     assert figure(high) == three_digits(sure.high[a, b])
     certain = walked.report.measured.certain[a, b]
     verdict = panel.locator(".distance .verdict").text_content()
-    assert verdict.startswith("Different" if certain else "Cannot be told apart")
+    assert verdict.startswith("Different" if certain else "Cannot be distinguished")
     for row, near in zip((a, b), panel.locator(".near").all(), strict=True):
         others = [i for i in np.argsort(sure.distance[row], kind="stable") if i != row][:10]
         names = [name.strip() for name in near.locator(".name").all_text_contents()]

@@ -48,7 +48,7 @@ def test_pairs_to_begin_with_say_whether_chance_explains_them(walked, page):
     for title, verdict in (
         ("nearest", "Different (p"),
         ("farthest", "Different (p"),
-        ("cannot be distinguished", "Cannot be told apart (p"),
+        ("cannot be distinguished", "Cannot be distinguished (p"),
     ):
         i, j = rows_of(walked, begin(page, title))
         [words] = shown(page, ".verdict")

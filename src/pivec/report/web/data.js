@@ -18,14 +18,14 @@
  * @property {Float32Array} deviation of the returns
  * @property {Int32Array} episodes
  * @property {Float64Array} states
- * @property {Int32Array} behaviour class of policies that cannot be told apart, from 1; 0 without
+ * @property {Int32Array} behaviour class of policies that cannot be distinguished, from 1; 0 without
  * @property {Uint8Array} reference 1 for policies of an earlier space
  * @property {Uint8Array} placed 1 for policies that came after the space was fitted
  * @property {Int32Array} order rows by run and step
  * @property {string[]} groups names of runs
  * @property {string[]} groupColours
  * @property {Int32Array[]} runs rows of each run of two or more checkpoints, in order of training
- * @property {Int32Array} joins pairs that cannot be told apart, two rows each
+ * @property {Int32Array} joins pairs that cannot be distinguished, two rows each
  * @property {Travel[]} travels
  * @property {Feature[]} features
  * @property {Int32Array} heatmapOrder rows, alike beside alike; by run and step where these are too many to tell

@@ -94,7 +94,7 @@ export const heatmapPart = () => {
     if (!cell) return;
     const { label } = app.data, i = rows[cell.y], j = rows[cell.x], { distance, low, high, alike } = measuring.pair(i, j);
     const interval = low >= 0 ? ` (${number(low)} to ${number(high)})` : "";
-    const words = i === j ? [] : distance >= 0 ? ["distance " + number(distance) + interval, ...(alike ? ["cannot be told apart"] : [])] : ["distance not known in this file"];
+    const words = i === j ? [] : distance >= 0 ? ["distance " + number(distance) + interval, ...(alike ? ["cannot be distinguished"] : [])] : ["distance not known in this file"];
     tip.replaceChildren(...[label[i], label[j]].slice(Number(i === j)).map((text) => make("strong", text)), ...words.map((text) => make("div", text)));
     const { left, side } = square(), scale = side / sight.size, half = every() / 2;
     placeTip(tip, left + (cell.x + half - sight.x) * scale, canvas.clientHeight - side + (cell.y + half - sight.y) * scale, canvas);

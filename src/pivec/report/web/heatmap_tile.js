@@ -11,7 +11,7 @@
  * @property {Int32Array} columns rows of the data
  * @property {Int32Array} lines
  * @property {Float32Array} values line by line, NaN where not known
- * @property {Uint8Array} certain 1 for pairs that are told apart; empty if nobody asked
+ * @property {Uint8Array} certain 1 for pairs that are distinguished; empty if not requested
  * @property {HTMLCanvasElement} image a pixel a cell
  */
 

@@ -104,7 +104,7 @@ export const liveUpdates = () => {
     const more = app.data.n - first;
     if (!more) return "Live: new policies appear by themselves";
     const change = more > 0 ? `${whole(more)} joined` : `${whole(-more)} left`;
-    return `Live: ${whole(app.data.n)} policies, ${change} since the page was opened. Behaviours and groups below are new after a reload.`;
+    return `Live: ${whole(app.data.n)} policies, ${change} since the page was opened. Behaviour classes and groups below are updated on reload.`;
   };
   const look = async () => {
     try {

@@ -25,7 +25,7 @@ const nameOf = (row) => {
 /** @param {any} m measurer @param {number} row @param {number} side that it is @returns {any} its nearest, each of which can be chosen beside it */
 const nearestOf = (m, row, side) => nest("div.near", make("h3", "Nearest to " + "AB"[side]), nest("ol", ...m.nearest(row, NEAREST).map((/** @type {{row: number, distance: number}} */ near) => {
   const content = nest("span", nameOf(near.row), make("span", number(near.distance), "value"));
-  if (m.pair(row, near.row).alike) content.append(make("span", "cannot be told apart", "tag"));
+  if (m.pair(row, near.row).alike) content.append(make("span", "cannot be distinguished", "tag"));
   const button = pushButton(content, () => set(side ? { a: near.row } : { b: near.row }), "row");
   if (near.row === state.a || near.row === state.b) button.ariaCurrent = "true";
   return nest("li", button);

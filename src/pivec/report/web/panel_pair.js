@@ -6,13 +6,13 @@ import { nest } from "./panel_nodes.js";
 
 /** @param {PairNumbers} pair @returns {[string, string]} the distance, and how sure it is */
 const wordsOf = ({ distance, low, high }) => [number(distance),
-  !Number.isFinite(distance) ? "this page does not know the distance of these two"
-    : Number.isFinite(low + high) ? `95 % between ${number(Math.max(low, 0))} and ${number(high)}` : "how sure that is, this page does not know"];
+  !Number.isFinite(distance) ? "the distance of these two is not in this file"
+    : Number.isFinite(low + high) ? `95 % between ${number(Math.max(low, 0))} and ${number(high)}` : "its interval is not in this file"];
 
 /** @param {PairNumbers} pair */
 const chanceWords = ({ alike, p }) => {
   const said = Number.isFinite(p) ? ` (p ${p < 0.001 ? "< 0.001" : "= " + number(p)})` : "";
-  return alike === null ? "" : alike ? `Cannot be told apart${said}: chance explains the distance.` : `Different${said}.`;
+  return alike === null ? "" : alike ? `Cannot be distinguished${said}: chance explains the distance.` : `Different${said}.`;
 };
 
 /** @param {PairNumbers} pair @returns {string} */

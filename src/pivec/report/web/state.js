@@ -9,7 +9,7 @@
  * @property {number} hovered row under the pointer or at the keyboard's place
  * @property {string} colour "return", "group" (run), "step", "behaviour" or "feature:NUMBER"
  * @property {boolean} lines along runs
- * @property {boolean} joins of policies that cannot be told apart
+ * @property {boolean} joins of policies that cannot be distinguished
  * @property {boolean} density instead of points
  * @property {boolean} certain the heatmap shows only what is certain
  * @property {Set<number>} hidden numbers of runs that are left out; −1: policies without a run; −2: references
