@@ -2,6 +2,8 @@
 
 Needs: pip install pivec qdax
 
+Run it in a clone: the environment is in reproduction/.
+
 Straight up ends in a pocket, with a return of 0.65. Descriptors are the two main directions in
 which random networks differ by the states they visit, so the repertoire keeps what *behaves*
 differently, and finds the way around, above 3. With `n_measures=None` they are whole vectors.
@@ -10,7 +12,9 @@ differently, and finds the way around, above 3. With `n_measures=None` they are 
 from __future__ import annotations
 
 import argparse
+import sys
 from functools import partial
+from pathlib import Path
 
 import gymnasium
 import jax
@@ -24,6 +28,9 @@ from qdax.utils.metrics import default_qd_metrics
 
 import pivec
 from pivec.integrations import BehaviourMeasures
+
+sys.path.append(str(Path(__file__).parents[1]))  # of the repository, for reproduction/
+import reproduction.worlds  # noqa: F401  registers the environment
 
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--seed", type=int, default=0)

@@ -2,6 +2,8 @@
 
 Needs: pip install "pivec[ribs]"
 
+Run it in a clone: the environment is in reproduction/.
+
 Straight up ends in a pocket, with a return of 0.65. Archives that keep what *behaves* differently
 find the way around, above 3. Measures are the two main directions in which random networks differ
 by the states they visit (grid), or the whole vectors of visitation (proximity).
@@ -10,6 +12,8 @@ by the states they visit (grid), or the whole vectors of visitation (proximity).
 from __future__ import annotations
 
 import argparse
+import sys
+from pathlib import Path
 
 import gymnasium
 import numpy as np
@@ -20,6 +24,9 @@ from ribs.schedulers import Scheduler
 import pivec
 from pivec.integrations import BehaviourMeasures
 from pivec.integrations.ribs import ProximityArchive
+
+sys.path.append(str(Path(__file__).parents[1]))  # of the repository, for reproduction/
+import reproduction.worlds  # noqa: F401  registers the environment
 
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--archive", choices=["grid", "proximity"], default="grid")
