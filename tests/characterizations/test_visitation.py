@@ -112,5 +112,5 @@ def test_the_backgrounds_share_compares_spaces_of_other_starts(data):
     assert background_share(method, data[:2])["agreement"] is None
     few = {"moved": 0.2, "agreement": 0.9}
     assert "--backgrounds" in background_words({"background": few})
-    assert "2.0%" in background_words({"background": {"moved": 0.02, "agreement": 0.999}})
+    assert "2.0 %" in background_words({"background": {"moved": 0.02, "agreement": 0.999}})
     assert background_words({}) == ""
