@@ -184,7 +184,7 @@ def test_the_last_step_of_a_run_is_taken_and_said(walks, tmp_path):
         pivec.same(tmp_path / "all", other, **FEW)
     # The end of a label, where there is one such.
     assert pivec.same(f"{tmp_path}/run:100", other, **FEW).labels[0] == "run_0/100"
-    with pytest.raises(UsageError, match="'100'.*run_0/100, run_1/100"):
+    with pytest.raises(UsageError, match=r"'100'.*run_0/100, run_1/100"):
         pivec.same(f"{tmp_path}/all:100", other, **FEW)
 
 
