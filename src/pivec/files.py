@@ -153,18 +153,23 @@ PLAIN = 4  # times its size that a file may always take: packed, unpacked, and a
 MOST = 1 << 30
 MAX_MEMBERS = 20_000  # of an archive
 CHUNK = 1 << 20
+FACTOR = "PIVEC_FILE_LIMITS"  # variable of the environment: times that all limits are raised
 
 
 class Budget:
     """The number of bytes that one file may unpack to, counted while it is read.
 
     That is 64 MB and 100 times the ``size`` of the file, but at most ``most``, unless the file
-    itself is that large. ``name`` is for error messages.
+    itself is that large; the environment variable PIVEC_FILE_LIMITS multiplies it. ``name`` is for
+    error messages.
     """
 
     def __init__(self, size: int, name: str, most: int = MOST) -> None:
         self.name = name
-        self.total = self.left = min(FREE + RATIO * size, max(most, PLAIN * size))
+        given = os.environ.get(FACTOR, "1")
+        if not re.fullmatch(r"[1-9]\d{0,5}", given):
+            raise UsageError(f"{FACTOR} must be a whole number from 1, but is {given[:20]!r}")
+        self.total = self.left = int(given) * min(FREE + RATIO * size, max(most, PLAIN * size))
 
     def spend(self, n: int) -> None:
         """Count ``n`` bytes before they are allocated; raise an error if they are too many."""
@@ -172,7 +177,7 @@ class Budget:
         if self.left < 0:
             raise BadPolicyFile(
                 f"{self.name} unpacks to more than {self.total} bytes, out of proportion to its "
-                "size: if you trust it, save it without compression"
+                f"size: if you trust it, save it without compression, or set {FACTOR}=10"
             )
 
 
@@ -252,6 +257,22 @@ def read_regular(path: str | os.PathLike[str], most: int | None = None) -> bytes
         return file.read()
 
 
+def regular_files(folder: Path) -> list[Path]:
+    """Return the files below a folder; links out of it, pipes and devices raise BadPolicyFile."""
+    home = folder.resolve()
+    files = []
+    for path in sorted(folder.rglob("*")):
+        if not path.resolve().is_relative_to(home):
+            raise BadPolicyFile(
+                f"{path} is a link out of the folder, which is not followed: copy the folder with "
+                "the files that it links to (cp -rL)"
+            )
+        if not (path.is_file() or path.is_dir()):
+            raise BadPolicyFile(f"{path} is no regular file: remove it")
+        files += [path] * path.is_file()
+    return files
+
+
 def digest_of(path: str | os.PathLike[str]) -> str:
     """Return the SHA-256 of a file, in hexadecimal."""
     with open_regular(path) as file:
@@ -265,6 +286,11 @@ def naming(name: str | Path, what: str, kind: type[PivecError] = BadPolicyFile) 
         yield
     except PivecError:
         raise
+    except MemoryError as error:
+        raise kind(
+            f"{name} needs more memory than there is, or than its size justifies: if you trust it, "
+            f"set {FACTOR}=10"
+        ) from error
     except Exception as error:  # parsers of damaged input raise anything
         detail = " ".join(str(error).split())[:300]
         raise kind(

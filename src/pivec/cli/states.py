@@ -18,7 +18,7 @@ from pivec.cli.options import (
 from pivec.errors import PivecError, UsageError
 from pivec.files import check_folder
 from pivec.options import CollectOptions, ReplayOptions, TableOptions
-from pivec.parallel import using
+from pivec.parallel import confined, using
 from pivec.terminal import say, shortened
 
 store_app = typer.Typer(help="Inspect stores of states.", no_args_is_help=True)
@@ -129,6 +129,7 @@ def import_(
     A .npz, .npy or .hdf5 file is one policy. A Minari dataset is one policy; with minari:NAME#KEY
     it is one policy for each value of KEY in the metadata of its episodes.
     """
+    confined.start("pivec.states.readers")  # which takes as long as the imports here
     from pivec.states import import_recorded
 
     result = import_recorded(

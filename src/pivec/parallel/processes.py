@@ -60,17 +60,17 @@ class Processes(Engine):
     def _map(self, task: Task, items: Iterable[Any]) -> Iterator[Reply]:
         waiting = Queue(task, items)
         free = deque(shares_of_cores(self.n_workers) if task.pinned else [[]] * self.n_workers)
-        idle, busy = list[_Worker](), dict[Connection, _Worker]()
+        idle, busy = list[Worker](), dict[Connection, Worker]()
         try:
             while True:
-                given = list[tuple[_Worker, bytes]]()
+                given = list[tuple[Worker, bytes]]()
                 while (idle or free) and (pending := waiting.take()) is not None:
                     try:
                         payload = task.pickled(pending.item)
                     except UsageError as error:
                         yield Reply(pending.item, failure=error)
                         continue
-                    worker = idle.pop() if idle else _Worker(task, pending.item, free.popleft())
+                    worker = idle.pop() if idle else Worker(task, pending.item, free.popleft())
                     worker.pending, busy[worker.connection] = pending, worker
                     given.append((worker, payload))
                 for worker, payload in given:  # once all have started: a large one waits for that
@@ -103,10 +103,11 @@ class Processes(Engine):
                 worker.end(now=True)
 
 
-class _Worker:
-    """A process, and the item that it works on."""
+class Worker:
+    """A process, and the item that it works on; ``code`` is set when it has ended."""
 
     pending: Pending
+    code: int
 
     def __init__(self, task: Task, item: Any, cores: list[int]) -> None:
         self.cores = cores
@@ -147,7 +148,7 @@ class _Worker:
             self._process.wait(0 if now else _PATIENCE)
         if self._process.poll() is None:
             os.killpg(self._process.pid, signal.SIGKILL)  # with the processes that it started
-        code = self._process.wait()
+        code = self.code = self._process.wait()
         if code == -signal.SIGKILL:
             return "its process was killed, most likely because memory ran out"
         if code < 0:
@@ -155,7 +156,7 @@ class _Worker:
         return f"its process ended with code {code}" + (f", see {self._log}" if self._log else "")
 
 
-_alive: WeakSet[_Worker] = WeakSet()
+_alive: WeakSet[Worker] = WeakSet()
 
 
 @atexit.register

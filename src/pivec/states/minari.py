@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -16,9 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pivec.errors import BadData, MissingExtra, UsageError
-from pivec.files import read_regular
+from pivec.files import read_regular, regular_files
 from pivec.policies import PolicyInfo
 from pivec.rollouts import Environment, Episode, close
+from pivec.states.readers import check_hdf5, open_hdf5
 from pivec.states.recorded import RecordedPolicy
 from pivec.states.store import json_digest
 from pivec.states.visited import VisitedStates
@@ -26,21 +28,39 @@ from pivec.states.visited import VisitedStates
 _METADATA = "metadata.json"
 
 
-def find_minari(name: str) -> list[RecordedPolicy]:
-    """Find the policies of a dataset, given by name (``CartPole/expert-v0``) or folder.
+def find_dataset(name: str) -> tuple[Path, int]:
+    """Return the folder of a dataset, given by name or folder, and the size of its files."""
+    given = Path(name).expanduser()
+    default = Path.home() / ".minari" / "datasets"  # as in Minari, which takes long to import
+    local = Path(os.environ.get("MINARI_DATASETS_PATH", default))
+    folder = next((f for f in (given, local / name) if (f / "data" / _METADATA).is_file()), None)
+    if folder is None:
+        known = [path.relative_to(local).as_posix() for path in datasets_in(local)[:5]]
+        there = f"there are {', '.join(known)}" if known else "there are none"
+        raise UsageError(
+            f"the Minari dataset {name!r} is not on this disk ({there}): download it with "
+            f"`minari download {name}`, or set MINARI_DATASETS_PATH"
+        )
+    return folder, sum(file.stat().st_size for file in regular_files(folder / "data"))
+
+
+def find_minari(folder: Path, name: str) -> list[RecordedPolicy]:
+    """Find the policies of a dataset in a folder, called ``CartPole/expert-v0`` or by its path.
 
     A dataset is one policy; with ``#key`` there is one per value of this key in the episodes'
     metadata.
     """
-    where, _, key = name.partition("#")
-    dataset = _open(where)
+    key = name.partition("#")[2]
+    dataset = _open(folder / "data")
     label = str(dataset.spec.dataset_id)
     environment = "" if dataset.env_spec is None else str(dataset.env_spec.id)
     # Names, sizes and times of the files: datasets may be too large to read twice.
-    folder = Path(dataset.storage.data_path)
-    known = [(path, path.stat()) for path in sorted(folder.rglob("*")) if path.is_file()]
+    known = [(path, path.stat()) for path in regular_files(folder / "data")]
     digest = json_digest(
-        [(path.relative_to(folder).as_posix(), s.st_size, s.st_mtime_ns) for path, s in known]
+        [
+            (path.relative_to(folder / "data").as_posix(), s.st_size, s.st_mtime_ns)
+            for path, s in known
+        ]
     )
     indices = np.asarray(dataset.episode_indices)
     if not key:
@@ -176,21 +196,18 @@ def _minari() -> Any:
     return minari
 
 
-def _open(name: str) -> Any:
+def _open(folder: Path) -> Any:
+    """Open a dataset whose files refer to nothing outside of it."""
     minari = _minari()
-    folder = Path(name).expanduser() / "data"
+    metadata = json.loads(read_regular(folder / _METADATA))
+    for key in ("observation_space", "action_space"):
+        # Minari would make the environment in order to ask it, which can run any code.
+        if not isinstance(metadata.get(key), str):
+            raise BadData(f"its {_METADATA} lacks {key}: write it again with Minari 0.5 or later")
+    for file in folder.glob("*.hdf5"):
+        with open_hdf5(file) as content:
+            check_hdf5(content)
     try:
-        if (folder / _METADATA).is_file():
-            return minari.MinariDataset(str(folder))
-        return minari.load_dataset(name)
-    except FileNotFoundError as error:
-        known: list[str] = []
-        with contextlib.suppress(Exception):
-            known = sorted(minari.list_local_datasets())
-        there = f"there are {', '.join(known[:5])}" if known else "there are none"
-        raise UsageError(
-            f"the Minari dataset {name!r} is not on this disk ({there}): download it with "
-            f"`minari download {name}`, or set MINARI_DATASETS_PATH"
-        ) from error
+        return minari.MinariDataset(str(folder))
     except (ValueError, KeyError, OSError, ImportError, AssertionError) as error:
-        raise BadData(f"the Minari dataset {name!r} cannot be read: {error}") from error
+        raise BadData(f"Minari cannot read it: {error}") from error

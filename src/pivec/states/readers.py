@@ -23,6 +23,7 @@ many rows, ``actions``, ``rewards``, ``terminals``, ``timeouts`` and ``next_obse
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -48,6 +49,7 @@ from pivec.errors import (
 )
 from pivec.files import Budget, open_regular
 from pivec.options import TableOptions
+from pivec.parallel import confined
 from pivec.policies import PolicyInfo, unpack_npz
 from pivec.rollouts import Episode
 from pivec.states.recorded import RecordedPolicy, npz_path
@@ -211,7 +213,7 @@ def array_policy(path: Path, info: PolicyInfo, options: TableOptions) -> Recorde
             is_known = step.isascii() and step.isdecimal()
             info = replace(info, group=group, step=int(step) if is_known else None)
     elif suffix != ".npy":
-        has_actions = _check_hdf5(path, options)
+        has_actions = _hdf5_actions(path, options)
     read = partial(_read_arrays, path, options)
     return RecordedPolicy(info, read, names=names, has_actions=has_actions)
 
@@ -312,27 +314,23 @@ def _load_npy(path: Path) -> dict[str, Array]:
 
 
 def _load_hdf5(path: Path) -> dict[str, Array]:
-    """Read arrays that are in the file itself, and not in others that it links to."""
-    import h5py
-
     arrays = {}
-    with _open_hdf5(path) as file:
-        budget = Budget(path.stat().st_size, "it", MAX_BYTES)
+    with open_hdf5(path) as file:
+        check_hdf5(file)
+        budget = Budget(path.stat().st_size, str(path), MAX_BYTES)
         for name in _PER_STATE.keys() & file.keys():
             array = file[name]
-            linked = not isinstance(file.get(name, getlink=True), h5py.HardLink)
-            if not isinstance(array, h5py.Dataset) or linked or array.external or array.is_virtual:
-                raise BadData(f"{name} must be an array in the file itself, but is not")
-            if array.dtype.kind not in "biuf" or not array.shape:
-                raise BadData(f"{name} must be an array of numbers, but is {array.dtype}")
+            kind = getattr(array, "dtype", None)  # a group has none
+            if kind is None or kind.kind not in "biuf" or not array.shape:
+                raise BadData(f"{name} must be an array of numbers, but is {kind or 'a group'}")
             budget.spend(array.size * array.dtype.itemsize)
             arrays[name] = np.asarray(array)
     return arrays
 
 
-def _check_hdf5(path: Path, options: TableOptions) -> bool:
+def _hdf5_actions(path: Path, options: TableOptions) -> bool:
     """Check the names in an HDF5 file, and return whether there are actions."""
-    with _open_hdf5(path) as file:
+    with open_hdf5(path) as file:
         known = _PER_STATE.keys() & file.keys()
         inside = ", ".join(map(repr, list(file)[:5])) or "nothing"
     if not {"observations", "states"} & known:
@@ -351,12 +349,35 @@ def _check_hdf5(path: Path, options: TableOptions) -> bool:
     return "actions" in known
 
 
-def _open_hdf5(path: Path) -> Any:
+@contextlib.contextmanager
+def open_hdf5(path: Path) -> Iterator[Any]:
+    """Open an HDF5 file; no other file can be opened meanwhile."""
     try:
         import h5py
     except ImportError as error:
         raise MissingExtra("reading HDF5 files", "tables") from error
-    return h5py.File(path, "r")
+    with confined.opening(1), h5py.File(path, "r") as file:
+        yield file
+
+
+def check_hdf5(file: Any) -> None:
+    """Check that the content of an HDF5 file is in the file itself, and reasonably packed.
+
+    An array may be in another file, or be made of others; if these are missing, HDF5 gives zeros.
+    """
+    import h5py
+
+    def check(name: bytes, info: Any) -> None:
+        text = name.decode(errors="replace")[:80]
+        if info.type not in (h5py.h5l.TYPE_HARD, h5py.h5l.TYPE_SOFT):
+            raise BadData(f"{text} must be in the file itself, but is a link to another file")
+        if h5py.h5o.get_info(file.id, name).type != h5py.h5o.TYPE_DATASET:
+            return
+        plist = h5py.h5d.open(file.id, name).get_create_plist()
+        if plist.get_external_count() or plist.get_layout() == h5py.h5d.VIRTUAL:
+            raise BadData(f"{text} must be in the file itself, but is stored in another file")
+
+    file.id.links.visit(check, info=True)
 
 
 # ---- opening tables ----

@@ -7,20 +7,23 @@ simulated.
 from __future__ import annotations
 
 import contextlib
+import functools
 import glob
 import os
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from pivec.errors import BadData, BadPolicyFile, PivecError, PivecWarning, UsageError
-from pivec.files import digest_of, file_name, is_uri, naming
+from pivec.files import Budget, digest_of, file_name, is_uri, naming
 from pivec.options import Features, TableOptions
+from pivec.parallel import confined
 from pivec.policies import PolicyInfo, is_policy_file, natural_key
 from pivec.rollouts import Episode, PolicyEpisodes, feature_rows
 from pivec.rollouts import observations as spaces
@@ -68,7 +71,7 @@ class RecordedPolicy:
         with naming(self.info.source, "recorded episodes", BadData):
             try:
                 yield from self.read()
-            except BadData as error:
+            except (BadData, BadPolicyFile) as error:
                 raise BadData(f"{self.info.source}: {error}") from error
 
     def renamed(self, label: str) -> RecordedPolicy:
@@ -99,9 +102,11 @@ def find_recorded(spec: Any, options: TableOptions | None = None) -> list[Record
         raise UsageError(f"{spec!r} names no data: expected {_EXPECTED}")
     with naming(f"{kind}:{without_credentials(where)}", "recorded episodes", BadData):
         if kind == "minari":
-            from pivec.states.minari import find_minari
+            from pivec.states.minari import find_dataset, find_minari
 
-            return find_minari(where)
+            folder, size = find_dataset(where.partition("#")[0])
+            with _about(folder):
+                return _find_confined(_Source(find_minari, (folder, where), size))
         if kind == "store":
             store = Store.find(os.path.expanduser(where))
             return _policies_of(store.load(), store.settings)
@@ -134,30 +139,122 @@ def _find_files(
 
 
 def _policies_in_file(path: Path, home: Path, options: TableOptions) -> list[RecordedPolicy]:
-    from pivec.states.readers import array_policy, open_table, table_policies
 
     inner, suffix = path.relative_to(home), path.suffix.lower()
-    label = inner.with_suffix("").as_posix()
     if suffix not in _SUFFIXES:
         raise UsageError(
             f"{path} has the extension {suffix or '(none)'}, which no reader of recorded states "
             f"supports: expected one of {', '.join(sorted(_SUFFIXES))}"
         )
+    label, is_bounded = inner.with_suffix("").as_posix(), suffix in (".npz", ".npy")
+    group = inner.parent.as_posix() if inner.parent != Path() else home.resolve().name
+    with _about(path), naming(path, "recorded states", BadData):
+        if not is_bounded:
+            confined.start("pivec.states.readers")  # while the digest is computed
+        arguments = path, label, group, options, digest_of(path)
+        if is_bounded:
+            return _find_in_file(*arguments)
+        return _find_confined(_Source(_find_in_file, arguments, path.stat().st_size))
+
+
+def _find_in_file(
+    path: Path, label: str, group: str, options: TableOptions, digest: str
+) -> list[RecordedPolicy]:
+    from pivec.states.readers import array_policy, open_table, table_policies
+
+    is_npz = path.suffix.lower() == ".npz"
+    source = f"{'npz' if is_npz else 'table'}:{path}"
+    if path.suffix.lower() in _TABLES:
+        return table_policies(open_table(path), options, label, source, digest)
+    fingerprint = digest if is_npz else json_digest([digest, label, vars(options)])
+    return [array_policy(path, PolicyInfo(label, group, None, source, {}, fingerprint), options)]
+
+
+@contextlib.contextmanager
+def _about(path: Path) -> Iterator[None]:
+    """Name the file in errors, which may be clauses about "it"."""
     try:
-        with naming(path, "recorded states", BadData):
-            digest, is_npz = digest_of(path), suffix == ".npz"
-            source = f"{'npz' if is_npz else 'table'}:{path}"
-            if suffix in _TABLES:
-                return table_policies(open_table(path), options, label, source, digest)
-            group = inner.parent.as_posix() if inner.parent != Path() else home.resolve().name
-            fingerprint = digest if is_npz else json_digest([digest, label, vars(options)])
-            info = PolicyInfo(label, group, None, source, {}, fingerprint)
-            return [array_policy(path, info, options)]
+        yield
     except (BadData, BadPolicyFile) as error:
         text = str(error)
         raise BadData(text if str(path) in text else f"{path}: {text}") from error
     except UsageError as error:
         raise UsageError(f"{path}: {error}") from error
+
+
+# ---- reading in a child process ----
+
+_MOST_BYTES = 1 << 34  # that a file may unpack to
+_BATCH = 1 << 22  # bytes of episodes that are sent at once
+
+
+@dataclass(frozen=True)
+class _Source:
+    """A function that finds policies in files, its arguments, and the size of the files."""
+
+    find: Callable[..., list[RecordedPolicy]]
+    arguments: tuple[Any, ...]
+    size: int
+
+
+def _find_confined(source: _Source) -> list[RecordedPolicy]:
+    """Find policies, and later read their episodes, in the child process."""
+    found: list[RecordedPolicy] = confined.call(_find, source, source.size, _MOST_BYTES)
+    # Episodes of an HDF5 file may be links to the same one.
+    read_bytes: dict[int, int] = {}
+    return [
+        replace(policy, read=functools.partial(_read_confined, source, number, read_bytes))
+        for number, policy in enumerate(found)
+    ]
+
+
+def _read_confined(source: _Source, number: int, read_bytes: dict[int, int]) -> Iterator[Episode]:
+    count, read_bytes[number], batch = 0, 0, [None]
+    while batch:
+        batch, n_bytes = confined.call(_read, (source, number, count), source.size, _MOST_BYTES)
+        read_bytes[number] += n_bytes
+        Budget(source.size, "it", _MOST_BYTES).spend(sum(read_bytes.values()))
+        yield from batch
+        count += len(batch)
+
+
+@functools.lru_cache(maxsize=32)
+def _found(source: _Source) -> list[RecordedPolicy]:
+    return source.find(*source.arguments)
+
+
+def _find(source: _Source) -> list[RecordedPolicy]:
+    """Find policies; called in the child process, where what they need to be read stays."""
+    return [replace(policy, read=list) for policy in _found(source)]  # type: ignore[arg-type]
+
+
+# Called in the child process: the episodes that are being read, and where.
+_reading: dict[tuple[_Source, int, int], Iterator[Episode]] = {}
+
+
+def _read(place: tuple[_Source, int, int]) -> tuple[list[Episode], int]:
+    """Read some episodes from a number on, and count their bytes; none at the end."""
+    source, number, first = place
+    episodes = _reading.pop(place, None)
+    _reading.clear()
+    if episodes is None:
+        episodes = islice(_found(source)[number].read(), first, None)
+    batch, n_bytes = [], 0
+    for episode in episodes:
+        batch.append(episode)
+        n_bytes += _n_bytes(episode.states) + _n_bytes(episode.actions)
+        if n_bytes >= _BATCH:
+            break
+    _reading[source, number, first + len(batch)] = episodes
+    return batch, n_bytes
+
+
+def _n_bytes(observations: Any) -> int:
+    if isinstance(observations, Mapping):
+        observations = list(observations.values())
+    if isinstance(observations, list | tuple):
+        return sum(map(_n_bytes, observations))
+    return getattr(observations, "nbytes", 64)
 
 
 def npz_path(label: str) -> Path:
