@@ -14,8 +14,8 @@ import pytest
 
 from pivec.errors import BadPolicyFile
 from pivec.policies import load_policies
+from pivec.parallel import confined
 from pivec.policies.formats import onnx as onnx_process
-from pivec.policies.formats.onnx import runtime
 
 onnx = pytest.importorskip("onnx")
 
@@ -25,6 +25,11 @@ from readers import read_onnx  # noqa: E402
 helper, FLOAT, INT, BOOL = onnx.helper, onnx.TensorProto.FLOAT, onnx.TensorProto.INT64, 9
 SEEN, THREE = gymnasium.spaces.Box(-9, 9, (4,)), gymnasium.spaces.Discrete(3)
 ROWS = np.random.default_rng(1).normal(size=(37, 4)).astype(np.float32)
+
+
+def worker():
+    """The child process that runs models."""
+    return confined._child(os.getpid())._worker
 
 
 def model(nodes, constants=()):
@@ -76,12 +81,12 @@ def test_a_model_that_never_ends_is_stopped_and_the_others_go_on(monkeypatch):
     expected = sound.model.outputs(ROWS)
     np.testing.assert_allclose(expected, slow(ROWS), atol=1e-5)
     stuck, _ = read_onnx(endless(), "stuck.onnx")
-    process = runtime()._process
+    process = worker()
     with monkeypatch.context() as patch:
         patch.setattr(onnx_process, "SECONDS", 1)
         with pytest.raises(BadPolicyFile, match=r"stuck\.onnx.* 1 s"):
             stuck.model.outputs(ROWS)
-    assert process.returncode == -signal.SIGALRM
+    assert process.code == -signal.SIGXCPU
     np.testing.assert_array_equal(sound.model.outputs(ROWS), expected)
 
 
@@ -89,9 +94,9 @@ def test_ctrl_c_ends_a_model_that_never_ends(tmp_path):
     (tmp_path / "stuck.onnx").write_bytes(endless())
     code = (
         "from pivec.policies.formats.onnx import read_onnx\nimport numpy as np, sys\n"
-        "from pivec.policies.formats.onnx import runtime\n"
+        "from pivec.parallel import confined\nimport os\n"
         f"policy, _ = read_onnx(open({str(tmp_path / 'stuck.onnx')!r}, 'rb').read())\n"
-        "print(runtime()._process.pid, flush=True)\n"
+        "print(confined._child(os.getpid())._worker._process.pid, flush=True)\n"
         "try:\n    policy.model.outputs(np.zeros((1, 4)))\n"
         "except KeyboardInterrupt:\n    print('interrupted', flush=True)\n"
     )
@@ -109,9 +114,9 @@ def test_no_process_outlives_its_parent(tmp_path):
     (tmp_path / "stuck.onnx").write_bytes(endless())
     code = (
         "from pivec.policies.formats.onnx import read_onnx\nimport numpy as np\n"
-        "from pivec.policies.formats.onnx import runtime\n"
+        "from pivec.parallel import confined\nimport os\n"
         f"policy, _ = read_onnx(open({str(tmp_path / 'stuck.onnx')!r}, 'rb').read())\n"
-        "print(runtime()._process.pid, flush=True)\n"
+        "print(confined._child(os.getpid())._worker._process.pid, flush=True)\n"
         "policy.model.outputs(np.zeros((1, 4)))\n"
     )
     parent = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
@@ -169,8 +174,9 @@ def test_external_data_cannot_be_hidden(tmp_path, monkeypatch, tag):
     with pytest.raises(BadPolicyFile, match=r"in other files|damaged"):
         read_onnx(hidden, "a.onnx")
     # And were it hidden from the check: the process cannot open any file.
+    monkeypatch.setattr(onnx_process, "reject_external_data", lambda _: None)
     with pytest.raises(BadPolicyFile, match=r"a\.onnx"):
-        runtime().load(hidden, "a.onnx")
+        read_onnx(hidden, "a.onnx")
 
 
 def varint(n):
@@ -187,7 +193,7 @@ def test_a_fork_has_a_runtime_of_its_own():
     pid = os.fork()
     if pid == 0:
         same = np.array_equal(policy.model.outputs(ROWS), expected)
-        runtime().stop()
+        worker().end(now=True)
         os._exit(0 if same else 1)
     assert os.waitpid(pid, 0)[1] == 0
     np.testing.assert_array_equal(policy.model.outputs(ROWS), expected)

@@ -23,6 +23,7 @@ many rows, ``actions``, ``rewards``, ``terminals``, ``timeouts`` and ``next_obse
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import json
 import os
@@ -356,6 +357,7 @@ def open_hdf5(path: Path) -> Iterator[Any]:
         import h5py
     except ImportError as error:
         raise MissingExtra("reading HDF5 files", "tables") from error
+    codecs.lookup("ascii")  # a module that h5py needs for text
     with confined.opening(1), h5py.File(path, "r") as file:
         yield file
 

@@ -1,45 +1,35 @@
 """Policies in ONNX files, run by onnxruntime in a child process.
 
 An ONNX file is a graph of operators and contains no code. Tensors in other files, which could
-reach outside of it, are rejected before onnxruntime reads the file. The child process is limited in
-memory and time and can open no file; one process serves all models of its parent. If a model never
-returns, takes too much memory or crashes, the process ends, and the next request starts another.
+reach outside of it, are rejected before onnxruntime reads the file. A model that never returns,
+takes too much memory or crashes ends the child process, see `pivec.parallel.confined`; it can open
+no file there.
 """
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import functools
 import hashlib
 import importlib.util
-import io
-import json
 import math
-import os
-import signal
-import subprocess
-import sys
-import threading
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pivec.errors import BadPolicyFile, MissingExtra, PivecError, UsageError
-from pivec.parallel import THREAD_VARIABLES
+from pivec.parallel import confined
 from pivec.policies.formats import CheckpointFiles, Read, about, read_json, reader
-from pivec.policies.formats.described import described_outputs, parse_npy
+from pivec.policies.formats.described import described_outputs
 from pivec.policies.forward import Float
 from pivec.policies.networks import Model, row_by_row
 
 MAX_INPUTS = 1 << 26
-MAX_REQUEST = 1 << 25  # bytes of observations sent at once
-SECONDS = 15  # for loading a model, and for each batch
-MEMORY, MEMORY_RATIO = 1 << 29, 8  # bytes per model, plus times its size
+MAX_REQUEST = 1 << 22  # bytes of observations sent at once
+SECONDS = 15  # of the processor for loading a model, and for each request
 MAX_OUTPUT = 1 << 26
 # onnxruntime's names of tensor types.
 TYPES = {
@@ -63,7 +53,6 @@ KINDS = {
 EXTERNAL_DATA, DATA_LOCATION = 13, 14
 MAX_FIELDS = 2_000_000
 DAMAGED = "it is not an ONNX model, or damaged"
-_alarm = getattr(signal, "alarm", lambda _: None)  # Windows has none
 
 
 @reader
@@ -98,7 +87,12 @@ def _declarations(data: bytes) -> dict[str, Any]:
     if importlib.util.find_spec("onnxruntime") is None:
         raise MissingExtra("reading an ONNX model", "onnx")
     reject_external_data(data)
-    return runtime().load(data, "it")
+    declared: dict[str, Any] = _confined(_declared, data, data)
+    return declared
+
+
+def _confined(work: Callable[[Any], Any], item: Any, data: bytes) -> Any:
+    return confined.call(work, item, len(data), seconds=SECONDS)
 
 
 def _make_model(data: bytes, name: str, declared: dict[str, Any], output: Any) -> OnnxModel:
@@ -157,11 +151,14 @@ class OnnxModel(Model):
         )
 
     def _ask(self, rows: NDArray[Any]) -> NDArray[Any]:
-        batch = self.input_shape[0] or 1
-        names = {"key": self._key, "input": self.input_name, "output": self.output}
-        typed = rows.astype(TYPES[self.input_type])
-        result = runtime().run(self.data, self.name, {**names, "batch": batch}, typed)
-        return result.reshape(len(rows), -1)
+        batch, typed = self.input_shape[0] or 1, rows.astype(TYPES[self.input_type])
+        result = None
+        for content in (b"", self.data):  # sent only if the process does not have it
+            request = self._key, content, self.input_name, self.output, batch, typed
+            if result is None:
+                with about(self.name):
+                    result = _confined(_run, request, self.data)
+        return np.asarray(result).reshape(len(rows), -1)
 
     @functools.cached_property
     def _key(self) -> str:
@@ -226,116 +223,25 @@ def _fields(message: memoryview) -> Iterator[tuple[int, int | memoryview]]:
         at += size
 
 
-def runtime() -> Runtime:
-    """The runtime of this process; a fork has its own."""
-    return _runtime(os.getpid())
+# ---- in the child process ----
+
+_sessions: dict[str, Any] = {}
 
 
-@functools.cache
-def _runtime(_process: int) -> Runtime:
-    made = Runtime()
-    atexit.register(made.stop)
-    return made
+def _declared(content: bytes) -> dict[str, Any]:
+    """Load a model and return what it declares."""
+    session = _session(hashlib.sha256(content).hexdigest(), content)
+    return {
+        "inputs": [
+            [x.name, x.type, [n if isinstance(n, int) else None for n in x.shape]]
+            for x in session.get_inputs()
+        ],
+        "outputs": {x.name: x.type for x in session.get_outputs()},
+        "metadata": dict(session.get_modelmeta().custom_metadata_map),
+    }
 
 
-class Runtime:
-    """The parent's side: sends one request after another to the child process."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._process: Any = None
-        self._loaded: set[str] = set()
-
-    def load(self, data: bytes, name: str) -> dict[str, Any]:
-        """Load a model and return what it declares: inputs, outputs, metadata."""
-        with self._lock:
-            return self._ask({"key": hashlib.sha256(data).hexdigest()}, data, name)[0]
-
-    def run(
-        self, data: bytes, name: str, request: dict[str, Any], rows: NDArray[Any]
-    ) -> NDArray[Any]:
-        """Outputs of a model, which is loaded first if the process is new."""
-        with self._lock:
-            if request["key"] not in self._loaded:
-                self._ask({"key": request["key"]}, data, name)
-            _, content = self._ask(request, _npy(rows), name)
-        return parse_npy(content)
-
-    def stop(self) -> None:
-        """End the process."""
-        process, self._process = self._process, None
-        self._loaded.clear()
-        if process is not None:
-            process.kill()
-            process.communicate()
-
-    def _ask(
-        self, header: dict[str, Any], content: bytes, name: str
-    ) -> tuple[dict[str, Any], bytes]:
-        try:
-            if self._process is None:
-                variables = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-                self._process = subprocess.Popen(  # noqa: S603
-                    [sys.executable, "-c", f"from {__name__} import main; main()"],
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.PIPE,
-                    env=os.environ | variables | dict.fromkeys(THREAD_VARIABLES, "1"),
-                )
-            _send(self._process.stdin, {**header, "seconds": SECONDS}, content)
-            known, answer = _receive(self._process.stdout)
-        except (OSError, EOFError) as error:
-            process, self._process = self._process, None
-            _, errors = process.communicate()
-            self.stop()
-            if process.returncode == -getattr(signal, "SIGALRM", 0):
-                what = f"was stopped: it took more than {SECONDS} seconds for one batch"
-            else:
-                last = " ".join(errors.decode(errors="replace").strip().splitlines()[-1:])[:200]
-                what = (
-                    f"ended the process of onnxruntime with code {process.returncode} ({last}): it "
-                    f"may need more than {MEMORY >> 20} MB of memory"
-                )
-            raise BadPolicyFile(f"{name} {what}") from error
-        except BaseException:  # Ctrl-C: a late answer must not be taken for the next one
-            self.stop()
-            raise
-        if "error" in known:
-            raise BadPolicyFile(f"{name} {known['error']}")
-        self._loaded.add(header["key"])
-        return known, answer
-
-
-def _npy(array: NDArray[Any]) -> bytes:
-    stream = io.BytesIO()
-    np.save(stream, array, allow_pickle=False)
-    return stream.getvalue()
-
-
-def _send(file: IO[bytes], header: dict[str, Any], content: bytes = b"") -> None:
-    """Send a line of JSON and the bytes after it."""
-    file.write(json.dumps({**header, "size": len(content)}).encode() + b"\n")
-    file.write(content)
-    file.flush()
-
-
-def _receive(file: IO[bytes]) -> tuple[dict[str, Any], bytes]:
-    line = file.readline()
-    if not line.endswith(b"\n"):
-        raise EOFError
-    header = json.loads(line)
-    content = file.read(header["size"])
-    if len(content) < header["size"]:
-        raise EOFError
-    return header, content
-
-
-def main() -> None:
-    """Run the child process, which answers requests until there are no more."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent
-    requests, replies = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what libraries print goes to standard error
-    threading.Thread(target=_follow, args=(os.getppid(),), daemon=True).start()
+def _session(key: str, content: bytes) -> Any:
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -344,83 +250,42 @@ def main() -> None:
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.log_severity_level = 4
-    sessions: dict[str, Any] = {}
-    reply: tuple[dict[str, Any], bytes]
-    with contextlib.suppress(EOFError):
-        limit_memory = _confine()
-        while True:
-            header, content = _receive(requests)
-            _alarm(header["seconds"])
-            try:
-                if "batch" in header:
-                    reply = {}, _npy(_run_session(sessions[header["key"]], header, content))
-                else:
-                    limit_memory(MEMORY + MEMORY_RATIO * len(content))
-                    session = onnxruntime.InferenceSession(
-                        content, options, providers=["CPUExecutionProvider"]
-                    )
-                    sessions[header["key"]] = session
-                    declared = {
-                        "inputs": [
-                            [x.name, x.type, [n if isinstance(n, int) else None for n in x.shape]]
-                            for x in session.get_inputs()
-                        ],
-                        "outputs": {x.name: x.type for x in session.get_outputs()},
-                        "metadata": dict(session.get_modelmeta().custom_metadata_map),
-                    }
-                    reply = declared, b""
-            except Exception as error:  # onnxruntime has a dozen kinds, and names may not be text
-                what = f"({type(error).__name__}: {' '.join(str(error).split())[:300]})"
-                other = f"is not an ONNX model, or one that onnxruntime cannot run {what}"
-                reply = {"error": str(error) if isinstance(error, PivecError) else other}, b""
-            _alarm(0)
-            _send(replies, *reply)
+    providers = ["CPUExecutionProvider"]
+    with _onnxruntime():
+        _sessions[key] = onnxruntime.InferenceSession(content, options, providers=providers)
+    return _sessions[key]
 
 
-def _follow(parent: int) -> None:
-    """Exit with the parent, even while a model is running forever."""
-    while os.getppid() == parent:
-        time.sleep(0.3)
-    os._exit(1)
-
-
-def _confine() -> Callable[[int], None]:
-    """Forbid opening files from now on; returns the function that limits memory."""
+@contextlib.contextmanager
+def _onnxruntime() -> Iterator[None]:
     try:
-        import resource
-
-        usage = os.open("/proc/self/statm", os.O_RDONLY)
-    except (ImportError, OSError):  # not Linux: time is limited, memory is not
-        return lambda _: None
-    for kind in (resource.RLIMIT_NOFILE, resource.RLIMIT_FSIZE, resource.RLIMIT_CORE):
-        resource.setrlimit(kind, (0, 0))
-
-    def limit(more: int) -> None:
-        pages = int(os.pread(usage, 200, 0).split()[5])
-        hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
-        most = pages * resource.getpagesize() + more
-        resource.setrlimit(resource.RLIMIT_DATA, (most if hard < 0 else min(most, hard), hard))
-
-    return limit
+        with confined.opening(0):
+            yield
+    except PivecError:
+        raise
+    except Exception as error:  # it has a dozen kinds, and names may not be text
+        what = f"({type(error).__name__}: {' '.join(str(error).split())[:300]})"
+        raise BadPolicyFile(f"it is no ONNX model, or onnxruntime cannot run it {what}") from error
 
 
-def _run_session(session: Any, header: dict[str, Any], content: bytes) -> NDArray[Any]:
-    """Run a model for every row, in batches of the size that it takes."""
-    rows = parse_npy(content)
+def _run(request: tuple[str, bytes, str, str, int, NDArray[Any]]) -> NDArray[Any] | None:
+    """Run a model for every row, in batches of the size that it takes; None if it is not loaded."""
+    key, content, given, output, size, rows = request
+    session = _session(key, content) if content else _sessions.get(key)
+    if session is None:
+        return None
 
     def answer(batch: NDArray[Any]) -> NDArray[Any]:
-        _alarm(header["seconds"])
-        (result,) = session.run(
-            [header["output"]], {header["input"]: batch.astype(rows.dtype, copy=False)}
-        )
+        (result,) = session.run([output], {given: batch.astype(rows.dtype, copy=False)})
         result = np.asarray(result)
         if result.ndim == 0 or len(result) != len(batch) or result.dtype.kind not in "biuf":
             raise BadPolicyFile(
-                f"gave an array of shape {result.shape} for {len(batch)} observations: expected "
+                f"it gave an array of shape {result.shape} for {len(batch)} observations: expected "
                 "one row of outputs for each"
             )
         if result.nbytes > MAX_OUTPUT:
-            raise BadPolicyFile(f"gave {result.nbytes} bytes of outputs for one batch")
+            raise BadPolicyFile(f"it gave {result.nbytes} bytes of outputs for one batch")
         return result
 
-    return row_by_row(answer, rows, header["batch"])
+    with _onnxruntime():
+        return row_by_row(answer, rows, size)
