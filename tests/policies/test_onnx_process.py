@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from pivec.errors import BadPolicyFile
-from pivec.policies import load_policies
 from pivec.parallel import confined
+from pivec.policies import load_policies
 from pivec.policies.formats import onnx as onnx_process
 
 onnx = pytest.importorskip("onnx")

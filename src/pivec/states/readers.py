@@ -431,6 +431,8 @@ def open_table(path: Path) -> Table:
         with pa.memory_map(str(path)) as source:
             reader = pa.ipc.open_file(pa.BufferReader(source.read_buffer()))
         batches = [reader.get_batch(i) for i in range(reader.num_record_batches)]
+        for batch in batches:  # offsets in a damaged file may point beyond its end
+            batch.validate(full=True)
         table = Table(
             reader.schema,
             [batch.num_rows for batch in batches],

@@ -19,7 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pivec.errors import BadPolicyFile, UsageError
-from pivec.files import Budget
+from pivec.files import Budget, regular_files
+from pivec.parallel import confined
 from pivec.policies.formats import CheckpointFiles, Read, about, read_json, reader
 from pivec.policies.formats.described import (
     check_keys,
@@ -362,45 +363,54 @@ def _read_tree(metadata: dict[str, Any], files: CheckpointFiles) -> dict[str, An
     listed = metadata.get("tree_metadata")
     if files.path is None or not isinstance(listed, dict):
         raise BadPolicyFile("it is not an Orbax checkpoint: expected tree_metadata")
-    folder = files.path.parent
-    sizes = [file.stat().st_size for file in folder.rglob("*") if file.is_file()]
-    budget = Budget(sum(sizes), "it")
-    tree: dict[str, Any] = {}
+    folder, places = files.path.parent, {}
     for entry in listed.values():
         match entry:
             case {"key_metadata": list(keys), "value_metadata": {"value_type": str(kind)}}:
-                path = [str(key.get("key")) for key in keys if isinstance(key, dict)]
+                path = tuple(str(key.get("key")) for key in keys if isinstance(key, dict))
             case _:
                 raise BadPolicyFile("its metadata are damaged")
-        if kind not in ORBAX_TYPES or not path or "opt_state" in path:
-            continue
+        if kind in ORBAX_TYPES and path and "opt_state" not in path:
+            places[".".join(path)] = path
+    for name in places:
+        if not re.fullmatch(r"[^/\0]+", name) or name in (".", ".."):
+            raise BadPolicyFile("its metadata name an array outside of it")
+    size = sum(file.stat().st_size for file in regular_files(folder))
+    request = folder.resolve(), list(places), size, bool(metadata.get("use_zarr3"))
+    arrays = confined.call(_read_zarr, request, size)
+    tree: dict[str, Any] = {}
+    for path, array in zip(places.values(), arrays, strict=True):
         branch = tree
         for key in path[:-1]:
             branch = branch.setdefault(key, {})
             if not isinstance(branch, dict):
                 raise BadPolicyFile("its metadata are damaged")
-        branch[path[-1]] = _read_array(folder, ".".join(path), metadata, budget)
+        branch[path[-1]] = array
     return tree
 
 
-def _read_array(folder: Path, name: str, metadata: dict[str, Any], budget: Budget) -> NDArray[Any]:
+def _read_zarr(request: tuple[Path, list[str], int, bool]) -> list[NDArray[Any]]:
+    """Read arrays of a folder by name; called in the child process."""
+    folder, names, n_bytes, is_zarr3 = request
     try:
         import tensorstore
     except ImportError as error:
         what = "it is an Orbax checkpoint, whose arrays TensorStore reads"
         raise BadPolicyFile(f"{what}: pip install tensorstore") from error
-    if not re.fullmatch(r"[^/\0]+", name) or name in (".", ".."):
-        raise BadPolicyFile("its metadata name an array outside of it")
-    place: dict[str, Any] = {"driver": "file", "path": f"{folder.resolve()}/"}
-    if metadata.get("use_ocdbt") or (folder / "manifest.ocdbt").is_file():
-        place = {"driver": "ocdbt", "base": place, "path": f"{name}/"}
-    else:
-        place["path"] += f"{name}/"
-    driver = "zarr3" if metadata.get("use_zarr3") else "zarr"
-    store = tensorstore.open({"driver": driver, "kvstore": place}, read=True).result()
-    size = store.dtype.numpy_dtype.itemsize
-    budget.spend(int(np.prod(store.shape, dtype=float)) * size)
-    if len(store.shape) > MAX_AXES:
-        raise BadPolicyFile("an array in it has an invalid shape")
-    array = np.asarray(store.read().result())
-    return array.astype(np.float32) if array.dtype.kind == "V" else array  # bfloat16
+    one_thread = {"file_io_concurrency": {"limit": 1}, "data_copy_concurrency": {"limit": 1}}
+    base: dict[str, Any] = {"driver": "file", "path": f"{folder}/"}
+    is_ocdbt = (folder / "manifest.ocdbt").is_file()
+    budget, arrays = Budget(n_bytes, "it"), []
+    for name in names:
+        place = {"driver": "ocdbt", "base": base, "path": f"{name}/"}
+        if not is_ocdbt:
+            place = {**base, "path": f"{folder}/{name}/"}
+        spec = {"driver": "zarr3" if is_zarr3 else "zarr", "kvstore": place, "context": one_thread}
+        store = tensorstore.open(spec, read=True).result()
+        if len(store.shape) > MAX_AXES:
+            raise BadPolicyFile("an array in it has an invalid shape")
+        budget.spend(math.prod(store.shape) * store.dtype.numpy_dtype.itemsize)
+        array = np.asarray(store.read().result())
+        is_half = array.dtype.kind == "V"  # bfloat16
+        arrays.append(array.astype(np.float32) if is_half else array)
+    return arrays

@@ -120,6 +120,11 @@ def _read_run(folder: str, config: bytes | None, command: bytes | None) -> ZooRu
 class _PlainLoader(yaml.SafeLoader):  # type: ignore[misc]
     """Gives lists, dictionaries and text for Python objects."""
 
+    def flatten_mapping(self, node: yaml.MappingNode) -> None:
+        # Merged mappings may hold merged ones, and double with each.
+        if any(key.tag == "tag:yaml.org,2002:merge" for key, _ in node.value):
+            raise UsageError("it merges mappings (<<), which RL Zoo does not write")
+
 
 def _construct_plain(loader: yaml.SafeLoader, _: str, node: yaml.Node) -> Any:
     if isinstance(node, yaml.MappingNode):
