@@ -17,6 +17,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from itertools import islice
+from operator import attrgetter
 from pathlib import Path, PurePath
 from queue import SimpleQueue
 from typing import Any, TypeVar
@@ -29,6 +30,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from pivec import explanations, report
 from pivec.characterizations import Measured, Space
@@ -49,6 +51,8 @@ Answer = dict[str, Any]  # JSON
 FileVersion = tuple[int, int, int] | None
 _HOST = "127.0.0.1"
 _MAX_CONNECTIONS = 256
+_MAX_WAITING = 128  # connections without a complete request
+_IDLE = 5  # seconds until a connection without a request is closed
 _MAX_HEAD = 1 << 14  # bytes of a request line with its headers
 _CACHED_PAIRS = 32  # each has some MB where states have hundreds of features
 _MANY = 1000  # policies whose distances take a while
@@ -536,13 +540,65 @@ def listening(port: int) -> Iterator[socket.socket]:
         yield listener
 
 
-def make_server(handlers: Handlers, listener: socket.socket) -> tuple[uvicorn.Server, str]:
-    """Make the server of a socket, and return the address of the page there."""
+class BoundedProtocol(H11Protocol):
+    """HTTP whose clients have a limited time to complete the head of a request.
+
+    Without a limit, anyone on this computer could occupy all connections, with or without the
+    token. Too many that wait close the oldest of them, so that complete requests are answered.
+    """
+
+    waiting_since = 0.0
+    _timer: asyncio.TimerHandle | None = None
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether no request is being answered."""
+        return self.cycle is None or self.cycle.response_complete
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._wait()
+        others = (one for one in self.connections if isinstance(one, BoundedProtocol))
+        waiting = [one for one in others if one.is_waiting]
+        if len(waiting) > _MAX_WAITING:
+            min(waiting, key=attrgetter("waiting_since"))._give_up()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        self._wait()
+
+    def _wait(self) -> None:
+        """Begin to wait for a request; uvicorn's own timer ends with its first byte."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self.waiting_since = self.loop.time()
+        # A request that begins at the end of the time for idle connections has as long again.
+        self._timer = self.loop.call_later(2 * self.timeout_keep_alive, self._give_up)
+
+    def _give_up(self) -> None:
+        if self.is_waiting:
+            self.connections.discard(self)  # which are counted before it is closed
+            self.timeout_keep_alive_handler()
+
+
+def make_server(
+    handlers: Handlers, listener: socket.socket, idle: int = _IDLE
+) -> tuple[uvicorn.Server, str]:
+    """Make the server of a socket, and return the address of the page there.
+
+    Connections are closed after ``idle`` seconds without a request, and incomplete requests after
+    twice that.
+    """
     host, port = listener.getsockname()
     token = secrets.token_urlsafe(16)
     config = uvicorn.Config(
         Guard(handlers.application(), token, [f"{host}:{port}", f"localhost:{port}"]),
-        http="h11",
+        http=BoundedProtocol,
         ws="none",
         lifespan="on",
         log_config=None,
@@ -551,6 +607,7 @@ def make_server(handlers: Handlers, listener: socket.socket) -> tuple[uvicorn.Se
         server_header=False,
         proxy_headers=False,
         limit_concurrency=_MAX_CONNECTIONS,
+        timeout_keep_alive=idle,
         h11_max_incomplete_event_size=_MAX_HEAD,
         timeout_graceful_shutdown=1,  # second that requests have to end after Ctrl-C
     )
