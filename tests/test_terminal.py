@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import io
 import os
+import subprocess
 import sys
 
 import pytest
+from rich.console import Console
 
 import pivec
-from pivec.terminal import Progress, encodable, literal, printable, say
+from pivec.cli import main
+from pivec.errors import UsageError
+from pivec.terminal import Progress, literal, printable, say
 
 HOSTILE = "a\x1b]0;title\x07\x1b[31m\x9b2J\u202e\u2066\r\x08\udcff\x00[red]b[/red]"
 
@@ -32,8 +36,8 @@ def test_say_prints_one_line_of_text(capsys):
 def test_say_where_letters_are_missing(monkeypatch):
     stream = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
     monkeypatch.setattr(sys, "stdout", stream)
-    say("é…")
-    assert stream.buffer.getvalue() == b"\\xe9\\u2026\n"
+    say("é… −1 ± 2")
+    assert stream.buffer.getvalue() == b"\\xe9... -1 +/- 2\n"
 
 
 def test_say_without_streams(monkeypatch):
@@ -87,7 +91,96 @@ def test_hostile_labels_go_through_every_stage(run, tmp_path):
                     ("export", "c", "t.parquet"), ("export", "c", "npz:d"),
                     ("compare", "c", "--components", 2)):  # fmt: skip
         assert harmless(run(*command).out)
-    assert encodable(HOSTILE) in pivec.load("c").labels
+    data = pivec.load("c")
+    assert printable(HOSTILE) in data.labels
+    assert len(data[HOSTILE]) == 1
+    tables = sorted(tmp_path.rglob("*.csv"))
+    assert {"map.csv", "pairs.csv", "distances.csv"} <= {table.name for table in tables}
+    for table in tables:
+        text = table.read_text(encoding="utf-8")
+        assert harmless(text)
+        assert printable(HOSTILE) in text
+
+
+def test_labels_that_look_alike_are_not_taken_for_each_other():
+    with pytest.raises(UsageError, match="two policies"):
+        pivec.VisitedStates.from_arrays([[[[0.0]]]] * 2, ["a\n", r"a\n"])
+
+
+def test_groups_and_features_are_text_too(run, tmp_path, rng):
+    names = ["run\x1b[2J/a", "run\x1b[2J/b", "other\u202e"]
+    walks = [[rng.normal(k, 1, (20, 2)) for _ in range(4)] for k in range(3)]
+    data = pivec.VisitedStates.from_arrays(
+        walks, names, groups=names, feature_names=["x\x9b1m", "y\x7f"]
+    )
+    pivec.compare(data, out=tmp_path / "out", parameters={"n_components": 2})
+    assert harmless((tmp_path / "out/map.csv").read_text())
+    for command in ("explain", "regions", "unusual"):
+        assert harmless(run(command, "out").out)
+
+
+@pytest.fixture
+def run_in_ascii(tmp_path, monkeypatch):
+    """Call the command line with streams that have only ASCII."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(Console, "is_terminal", True)  # so that bars are drawn
+
+    def call(*arguments):
+        streams = [io.TextIOWrapper(io.BytesIO(), encoding="ascii") for _ in range(2)]
+        streams[1].reconfigure(errors="backslashreplace")  # as Python does
+        streams[1].isatty = lambda: True
+        monkeypatch.setattr(sys, "argv", ["pivec", *map(str, arguments)])
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "stdout", streams[0])
+            patch.setattr(sys, "stderr", streams[1])
+            with pytest.raises(SystemExit) as stop:
+                main()
+        for stream in streams:
+            stream.flush()
+        out, err = (stream.buffer.getvalue().decode("ascii") for stream in streams)
+        verdicts = {0, 1, 3} if arguments[0] == "same" else {0}
+        assert stop.value.code in verdicts, out + err
+        assert "unexpected" not in err
+        assert "\\u2" not in out  # signs have replacements
+        return out
+
+    return call
+
+
+def test_every_command_prints_on_a_terminal_with_ascii_only(run_in_ascii, tmp_path, rng):
+    walks = [[rng.normal(k % 2 - 9, 1, (20, 2)) for _ in range(6)] for k in range(6)]
+    groups = [f"läufe-{k // 3}/seed_{k % 3}" for k in range(6)]
+    labels = [f"{group}/π" for group in groups]
+    features = ["größe", "x"]
+    data = pivec.VisitedStates.from_arrays(walks, labels, groups, feature_names=features)
+    pivec.compare(data, out=tmp_path / "walks", parameters={"n_components": 3})
+    pair = labels[0], labels[1]
+    for command in (
+        ("demo", "--out", "demo", "--episodes", 2),
+        ("compare", "walks", "--out", "again", "--components", 3),
+        ("collect", "CartPole-v1", "random:2", "--episodes", 2, "--out", "collected"),
+        ("export", "walks", "npz:files"),
+        ("explain", "walks", *pair),
+        ("explain", "walks"),
+        ("groups", "walks"),
+        ("regions", "walks"),
+        ("unusual", "walks"),
+        ("store", "ls", "walks"),
+        ("store", "verify", "walks"),
+        ("compare", "--help"),
+        ("--help",),
+    ):
+        run_in_ascii(*command)
+    run_in_ascii("same", *sorted(tmp_path.glob("files/**/*.npz"))[:2])
+    assert "l\\xe4ufe-0/seed_0/\\u03c0" in run_in_ascii("store", "ls", "walks")
+
+
+def test_the_stream_of_another_process_may_have_ascii_only():
+    command = [sys.executable, "-m", "pivec", "compare", "--help"]
+    environment = os.environ | {"PYTHONIOENCODING": "ascii", "LC_ALL": "C"}
+    done = subprocess.run(command, env=environment, capture_output=True, check=True)
+    assert b"+/-" in done.stdout
+    assert done.stderr == b""
 
 
 def test_files_whose_names_are_not_utf8(run, tmp_path):

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import IO, Any, BinaryIO, Literal
 
 from pivec.errors import BadPolicyFile, PivecError, UsageError
-from pivec.terminal import encodable
+from pivec.terminal import printable
 
 
 @contextmanager
@@ -304,8 +304,8 @@ def write_csv(
 ) -> None:
     """Write a CSV file atomically; numbers are exact.
 
-    Text is written literally, even if a spreadsheet would read it as a formula (``=cmd()``), so
-    that files can be read back without loss.
+    Printable text is written literally, even if a spreadsheet would read it as a formula
+    (``=cmd()``), so that files can be read back without loss.
     """
     with atomic_write(path, "w") as file:
         writer = csv.writer(file)  # which writes the shortest text that reads back as the same
@@ -314,15 +314,15 @@ def write_csv(
 
 
 def cell(value: Any) -> Any:
-    r"""Convert a value to that of a cell; unknown values are empty.
+    r"""Convert a value to that of a cell: unknown ones are empty, control characters are escaped.
 
     Examples
     --------
-    >>> [cell(value) for value in (None, float("nan"), True, 0.1, "a\udcff")]
-    ['', '', 'true', 0.1, 'a\\udcff']
+    >>> [cell(value) for value in (None, float("nan"), True, 0.1, "a\udcff\x1b")]
+    ['', '', 'true', 0.1, 'a\\udcff\\x1b']
     """
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return ""
     if isinstance(value, bool):
         return "true" if value else "false"
-    return encodable(value) if isinstance(value, str) else value
+    return printable(value) if isinstance(value, str) else value

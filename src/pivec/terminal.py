@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import os
 import re
@@ -23,14 +24,11 @@ if TYPE_CHECKING:
 
 def say(text: str, *, error: bool = False) -> None:
     """Print one line on standard output or standard error, with control characters escaped."""
-    line = printable(re.sub(r"\s*[\n\t]\s*", " ", text)) + "\n"
     stream = sys.stderr if error else sys.stdout
     if stream is None:  # closed
         return
-    encoding = getattr(stream, "encoding", None) or "utf-8"
-    line = line.encode(encoding, "backslashreplace").decode(encoding)
     try:
-        stream.write(line)
+        stream.write(shown(re.sub(r"\s*[\n\t]\s*", " ", text), stream) + "\n")
         stream.flush()
     except OSError as failure:
         # Discard what is still to be written, so that Python does not fail again on exit.
@@ -46,17 +44,17 @@ def ask(question: str) -> str:
     if not all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout)):
         return ""
     try:
-        return input(printable(question)).strip()
+        return input(shown(question, sys.stdout)).strip()
     except (EOFError, KeyboardInterrupt):
         say("")  # ends the line of the question
         return ""
 
 
 def literal(text: str) -> Text:
-    """Make a text for a rich table, without markup."""
+    """Make a text for a rich table on standard output, without markup."""
     from rich.text import Text
 
-    return Text(printable(text))
+    return Text(shown(text, sys.stdout))
 
 
 class Column(NamedTuple):
@@ -117,6 +115,44 @@ def printable(text: str) -> str:
     )
 
 
+# What streams without these characters print; others are escaped.
+_ASCII = {
+    "−": "-", "–": "-", "—": "-", "…": "...", "±": "+/-", "×": "x", "·": "*", "²": "^2",
+    "→": "->", "↑": "(max)", "↓": "(min)", "≤": "<=", "≥": ">=", "≈": "~", "∞": "inf",
+}  # fmt: skip
+_REPLACING = "pivec.replacing"  # how characters that a stream cannot encode are handled
+
+
+def _replace(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    text = error.object[error.start : error.end]
+    plain = (_ASCII.get(c, " " if category(c) == "Zs" else c) for c in text)
+    return "".join(plain).encode("ascii", "backslashreplace").decode(), error.end
+
+
+codecs.register_error(_REPLACING, _replace)
+
+
+def shown(text: str, stream: Any) -> str:
+    r"""Return text as a stream can print it: `printable`, and in the characters of its encoding.
+
+    Examples
+    --------
+    >>> import io
+    >>> print(shown("é: −1 ± 2\n", io.TextIOWrapper(io.BytesIO(), encoding="ascii")))
+    \xe9: -1 +/- 2\n
+    """
+    encoding = getattr(stream, "encoding", None) or "utf-8"
+    return printable(text).encode(encoding, _REPLACING).decode(encoding)
+
+
+def print_any_character() -> None:
+    """Let standard output print everything, also what other packages (help, tables) write."""
+    if hasattr(sys.stdout, "reconfigure"):
+        sys.stdout.reconfigure(errors=_REPLACING)
+
+
 def shortened(text: str, length: int) -> str:
     """Cut out the middle of a long text.
 
@@ -168,7 +204,8 @@ class Progress:
                 progress.TextColumn("{task.fields[note]}", markup=False),
                 console=Console(stderr=True),
             )
-            self._task = self._bar.add_task(printable(self.title), total=self.total, note="")
+            title = shown(self.title, sys.stderr)
+            self._task = self._bar.add_task(title, total=self.total, note="")
             self._bar.start()
             Progress.drawn = True
         return self
@@ -193,7 +230,7 @@ class Progress:
 
     def _update(self, note: str | None) -> None:
         if self._bar is not None:
-            fields = {} if note is None else {"note": printable(note)}
+            fields = {} if note is None else {"note": shown(note, sys.stderr)}
             self._bar.update(self._task, completed=self.done, **fields)
 
     def __exit__(self, *_: object) -> None:

@@ -15,7 +15,7 @@ from pivec.statistics import Intervals
 ODD_LABELS = [
     "a,b",
     'say "x"',
-    "two\r\nlines",
+    "back\\slash",
     "=cmd()|' /C calc'!A0",
     "ü€ 漢",
     " space ",

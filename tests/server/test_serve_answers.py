@@ -86,13 +86,6 @@ def test_a_mistake_is_answered_by_a_sentence(served, params, status, words):
         assert "\x1b" not in answer.text
 
 
-def test_labels_that_look_alike_are_not_taken_for_each_other(tmp_path):
-    leave(tmp_path / "out", ("run/1", "a\n", "a\\n"))
-    answer = client_of(tmp_path / "out").get("pair", params={"a": "run/1", "b": "a\\n"})
-    assert answer.status_code == 404
-    assert "there are several" in answer.json()["error"]
-
-
 def test_pictures_are_served_as_what_they_are(served, made):
     answer = served.get("media/map.png")
     assert answer.content == (made / "map.png").read_bytes()

@@ -12,7 +12,13 @@ from typer.core import TyperCommand
 from pivec.__main__ import STOPPED
 from pivec.cli import compare, explain, states
 from pivec.errors import PivecError
-from pivec.terminal import CollectedWarning, WarningCollector, say, shortened
+from pivec.terminal import (
+    CollectedWarning,
+    WarningCollector,
+    print_any_character,
+    say,
+    shortened,
+)
 
 
 class _Command(TyperCommand):
@@ -77,6 +83,7 @@ def main() -> None:
 
 def run(app: typer.Typer, name: str) -> None:
     """Run a command line; every mistake is one sentence and an exit code."""
+    print_any_character()
     debug = "--debug" in sys.argv
     arguments = [argument for argument in sys.argv[1:] if argument != "--debug"]
     try:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pivec.errors import UsageError, did_you_mean
-from pivec.terminal import encodable
+from pivec.terminal import encodable, printable
 
 if TYPE_CHECKING:
     import gymnasium
@@ -102,8 +102,10 @@ class PolicyInfo:
     fingerprint: str = ""  # digest of what decides its actions, or of its name; empty if unknown
 
     def __post_init__(self) -> None:
-        for name in ("label", "group", "source"):  # file names may not be UTF-8
-            object.__setattr__(self, name, encodable(getattr(self, name)))
+        # Names reach terminals, tables and pages: control characters are escaped here, once.
+        for name in ("label", "group"):
+            object.__setattr__(self, name, printable(getattr(self, name)))
+        object.__setattr__(self, "source", encodable(self.source))  # a path, maybe not UTF-8
 
     @property
     def identity(self) -> str:
@@ -194,6 +196,7 @@ def find_policy(policies: Sequence[PolicyInfo], name: str, where: str) -> int:
     >>> find_policy(infos, "ppo/2000", "runs")
     1
     """
+    name = printable(name)  # as labels are
     called = [[info.label, *other_names(info)] for info in policies]
     exact = [row for row, names in enumerate(called) if name in names]
     ending = [row for row, names in enumerate(called) if names[0].endswith(f"/{name}")]

@@ -107,7 +107,7 @@ def write_distances(
     n = len(measured.neighbours)
     if len(labels) != n:
         raise UsageError(f"distances must be those of the {len(labels)} labels, but are of {n}")
-    names = [encodable(label) for label in labels]
+    names = [printable(label) for label in labels]
     csv_file, npz_file = Path(folder, DISTANCES_CSV), Path(folder, DISTANCES_NPZ)
     if distances_file(n) == DISTANCES_CSV:
         if measured.matrix is None:

@@ -11,7 +11,7 @@ import secrets
 import signal
 import socket
 import threading
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Collection, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
@@ -98,9 +98,7 @@ class Snapshot:
         self.version = hashlib.sha256(_json(data)).hexdigest()[:16]
         head = {"summary": report.summary(found), "figures": report.key_figures(found)}
         self.data = _json(data | {"live": self.version} | head)
-        names = [printable(label) for label in space.descriptions.labels]  # as the page has them
-        counts = Counter(names)
-        self._rows = {name: row for row, name in enumerate(names) if counts[name] == 1}
+        self._rows = {label: row for row, label in enumerate(space.descriptions.labels)}
         self.pair = lru_cache(_CACHED_PAIRS)(self._pair)
         self.explanation = lru_cache(_CACHED_PAIRS)(self._explanation)
 
@@ -113,7 +111,7 @@ class Snapshot:
         """Find two policies by their whole labels."""
         for label in (a, b):
             if label not in self._rows:
-                raise NotFound(f"there is no policy {label!r} (any more), or there are several")
+                raise NotFound(f"there is no policy {label!r} (any more)")
         if a == b:
             raise UsageError(f"expected two policies, but both are {a!r}: choose another")
         return self._rows[a], self._rows[b]

@@ -471,10 +471,10 @@ class Store:
                 file = row["file"]
                 if Path(file).name != file:
                     raise BadStore(f"{path} names a file outside its folder: {file!r}")
-                _info(row)  # raises if a field is missing
+                label = _info(row).label  # raises if a field is missing
                 if not 0 <= row["batch"] < row["batches"]:
-                    raise BadStore(f"{path} names a policy outside its file: {row['label']!r}")
-                self.rows[str(row["label"])] = row
+                    raise BadStore(f"{path} names a policy outside its file: {label!r}")
+                self.rows[label] = row | {"label": label}
         except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise BadStore(f"{path} is not the index of a store ({error!r})") from error
         if self._requested is None:

@@ -19,6 +19,7 @@ from pivec.options import TableOptions, takes_options
 from pivec.policies import Policy, PolicyInfo, other_names
 from pivec.results import policies_table
 from pivec.rollouts import Episode, Offsets, PlayedPolicy, is_wide, lost_features, offset_names
+from pivec.terminal import printable
 
 # What is known about an episode besides its states; an unknown seed is -1.
 EPISODE = np.dtype(
@@ -508,9 +509,10 @@ class VisitedStates:
 
     def _number(self, key: int | str) -> int:
         if isinstance(key, str):
-            if key not in self._index:
+            label = printable(key)
+            if label not in self._index:
                 raise UsageError(f"there is no policy {key!r}: see `labels`")
-            return self._index[key]
+            return self._index[label]
         number = int(key)
         if not -self.n_policies <= number < self.n_policies:
             raise IndexError(f"policy {number} of {self.n_policies}")

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from pivec.errors import BadData, UsageError
 from pivec.files import cell, write_csv
-from pivec.terminal import literal, say
+from pivec.terminal import literal, printable, say
 
 Array = NDArray[np.float64]
 FEWEST_POLICIES = 3
@@ -298,13 +298,15 @@ def print_evaluation(evaluation: Evaluation) -> None:
     for environment in evaluation.environments:
         rows = evaluation.summary(environment)
         table = Table(title=literal(environment), title_justify="left", box=None)
-        table.add_column(HEADINGS[0], min_width=min(24, max(len(row.method) for row in rows)))
+        table.add_column(
+            literal(HEADINGS[0]), min_width=min(24, max(len(row.method) for row in rows))
+        )
         for heading in ("n", *HEADINGS[2:]):
-            table.add_column(heading, justify="right")
+            table.add_column(literal(heading), justify="right")
         previous = ""
         for row in rows:
             method, *numbers = row.cells()
-            table.add_row(literal("" if method == previous else method), *numbers)
+            table.add_row(literal("" if method == previous else method), *map(literal, numbers))
             previous = method
         Console().print(table)
     say(
@@ -325,4 +327,4 @@ def fixed(value: float, decimals: int) -> str:
 
 
 def _escaped(text: str) -> str:
-    return " ".join(text.split()).replace("\\", "\\\\").replace("|", "\\|")
+    return printable(" ".join(text.split())).replace("\\", "\\\\").replace("|", "\\|")
