@@ -18,6 +18,7 @@ from fuzzing import brax_bytes, flax_bytes, tree
 from pivec.errors import BadPolicyFile, PivecError, PivecWarning, UsageError
 from pivec.policies import CheckpointFiles, load_policies
 from pivec.policies.formats.jax import read_brax, read_flax, read_msgpack
+from spoiling import archive
 
 RNG = np.random.default_rng(0)
 ROWS = RNG.normal(size=(10, 4))
@@ -96,6 +97,47 @@ def test_parameters_of_flax_are_the_network_that_is_described(tmp_path):
 def test_without_a_description_it_says_what_to_write(tmp_path):
     with pytest.raises(BadPolicyFile, match=r'a\.json.*\{"activation": "tanh"'):
         load_policies(write(tmp_path, flax_bytes({"params": tree(4, 5, 3)})))
+
+
+@pytest.mark.parametrize("name", ["a.pkl", "a.pickle", "params"])
+def test_pickled_parameters_are_read_like_those_of_flax(tmp_path, name):
+    params = {"params": tree(4, 5, 3)}
+    layers = {**TANH, "layers": ["hidden_0", "hidden_1"]}
+    (packed,) = load_policies(write(tmp_path, flax_bytes(params), layers))
+    (tmp_path / "params.json").write_text(json.dumps(layers))
+    (named,) = load_policies(write(tmp_path, pickle.dumps(params), name=name))
+    assert named.info.fingerprint == packed.info.fingerprint
+    for folder in ("empty", "other"):
+        (tmp_path / folder).mkdir()
+    path = write(tmp_path / "empty", pickle.dumps(params), name=name)
+    with pytest.raises(BadPolicyFile, match=rf"{path.stem}\.json.*hidden_0\.weight \(4, 5\)"):
+        load_policies(path)
+    path = write(tmp_path / "other", pickle.dumps([params, Own()]), name=name)
+    with pytest.raises(BadPolicyFile, match=r"Own.*dictionaries of arrays"):
+        load_policies(path)
+
+
+class Own:
+    pass
+
+
+def test_pickled_arrays_that_are_not_named_as_in_flax_need_their_order(tmp_path):
+    arrays = {"a/w": np.eye(4), "a/b": np.zeros(4)}
+    layers = {**TANH, "layers": [["a/w", "a/b"]]}
+    with pytest.raises(BadPolicyFile, match=r"weights.*in-out"):
+        load_policies(write(tmp_path, pickle.dumps(arrays), layers, "a.pkl"))
+    layers["weights"] = "out-in"
+    (named,) = load_policies(write(tmp_path, pickle.dumps(arrays), layers, "a.pkl"))
+    assert named.policy.sizes == (4, 4)
+
+
+def test_names_of_arrays_are_bounded(tmp_path):
+    deep = np.zeros((2, 2), "f4")
+    for _ in range(50):
+        deep = {"x" * 20: deep}
+    for data, name in ((flax_bytes(deep), "a.msgpack"), (pickle.dumps(deep), "a.pkl")):
+        with pytest.raises(BadPolicyFile, match="400 characters"):
+            load_policies(write(tmp_path, data, TANH | {"weights": "in-out"}, name))
 
 
 def test_the_actor_is_told_from_the_critic_or_must_be_named(tmp_path):
@@ -189,6 +231,9 @@ def test_lists_within_lists_do_not_fill_the_memory():
         ("b.pkl", pickle.dumps("stable_baselines3.common.buffers"), "a replay buffer"),
         ("v.pkl", pickle.dumps("stable_baselines3.common.vec_env.vec_normalize"), "VecNormalize"),
         ("agent.pkl", pickle.dumps({"dyn/rssm/w": 1}), "DreamerV3"),
+        ("a.pkl", pickle.dumps("torch.storage"), "torch.*state_dict"),
+        ("a.pkl", archive({"a/data.pkl": b"."}), r"torch\.save.*\.pt"),
+        ("a.pkl", pickle.dumps([1]), "neat-python"),
     ],
 )
 def test_what_cannot_be_read_is_named(tmp_path, name, data, words):

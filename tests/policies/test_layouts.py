@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import re
+
 import numpy as np
 import pytest
 
@@ -159,3 +162,15 @@ def test_a_description_has_the_last_word_key_by_key(tmp_path):
     assert named.policy.options.squash is False
     assert named.policy.options.log_std_range == (-80.0, 80.0)
     assert "assumed" not in named.info.metadata
+
+
+@pytest.mark.parametrize("prefix", ["module.0.module.net", "_orig_mod.module.policy.mine", "plain"])
+def test_the_names_in_an_error_are_those_a_description_may_list(tmp_path, prefix):
+    with pytest.raises(BadPolicyFile, match=r"a \.json file") as raised:
+        load(tmp_path, hidden(prefix))
+    listed = re.findall(r"[\w.]+\.weight", str(raised.value))
+    assert [name.removesuffix(".weight") for name in listed] == [f"{prefix}.0", f"{prefix}.2"]
+    for layers in (listed, [prefix], [f"{prefix}.0", f"{prefix}.2"]):
+        description = {"layers": layers, "activation": "tanh", "head": "categorical"}
+        (tmp_path / "policy.json").write_text(json.dumps(description))
+        assert load(tmp_path, hidden(prefix)).policy.sizes == (3, 5, 4)

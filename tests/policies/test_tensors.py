@@ -149,7 +149,7 @@ def test_the_refusal_names_what_the_file_wanted():
         (b"cos\nsystem\n(X\x04\x00\x00\x00truetR.", r"run os\.system"),
         (b"(X\x04\x00\x00\x00trueios\nsystem\n.", r"INST for 'os\.system'"),
         (b"(cos\nsystem\nX\x04\x00\x00\x00trueo.", r"OBJ for os\.system"),
-        (b"cos\nsystem\n)\x81.", r"NEWOBJ for os\.system"),
+        (b"cos\nsystem\n)\x81.", r"class os\.system"),
         (b"\x80\x04cos\nsystem\n)}\x92.", r"NEWOBJ_EX for os\.system"),
         (b"ccollections\nOrderedDict\n(K\x01tR.", r"run collections\.OrderedDict"),
         (b"\x80\x04\x8c\x08builtins\x8c\x04eval\x93\x8c\x011\x85R.", r"run builtins\.eval"),

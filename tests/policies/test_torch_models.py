@@ -1,11 +1,13 @@
-"""TorchScript and exported programs: they run only with the user's trust."""
+"""TorchScript, exported programs and pickled modules: they run only with the user's trust."""
 
 from __future__ import annotations
 
+import argparse
 import io
 import json
 import pickle
 import warnings
+import zipfile
 
 import gymnasium
 import numpy as np
@@ -117,7 +119,44 @@ def test_weights_in_a_pt_file_need_no_trust(tmp_path):
     np.testing.assert_allclose(named.policy.distribution(ROWS), expected, atol=1e-6)
 
 
-def test_a_pickled_module_is_refused(tmp_path):
+@pytest.mark.filterwarnings("ignore::pivec.errors.PivecWarning")
+def test_a_pickled_module_needs_trust_and_then_agrees_with_torch(tmp_path):
     torch.save(module(), tmp_path / "a.pt")
-    with pytest.raises(BadPolicyFile, match=r"asks to run|instruction"):
+    with pytest.raises(BadPolicyFile, match=r"Sequential.*state_dict.*--trust"):
+        load_policies(tmp_path)
+    (named,) = load_policies(tmp_path, trust=True)
+    policy = pickle.loads(pickle.dumps(named.policy.bind(SEEN, THREE)))
+    expected = torch.softmax(module()(torch.from_numpy(ROWS)), dim=1).detach().numpy()
+    np.testing.assert_allclose(policy.distribution(ROWS), expected, atol=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore::pivec.errors.PivecWarning")
+def test_weights_saved_with_other_objects_need_trust(tmp_path):
+    actor = nn.Module()
+    actor.actor = module()
+    content = {"model": actor.state_dict(), "args": argparse.Namespace(seed=1)}
+    torch.save(content, tmp_path / "a.pth")
+    with pytest.raises(BadPolicyFile, match=r"argparse\.Namespace.*--trust"):
+        load_policies(tmp_path)
+    (trusted,) = load_policies(tmp_path, trust=True)
+    torch.save({"model": actor.state_dict()}, tmp_path / "a.pth")
+    (plain,) = load_policies(tmp_path)
+    assert trusted.info.fingerprint == plain.info.fingerprint
+
+
+def test_a_module_whose_class_cannot_be_imported_is_named(tmp_path):
+    data = io.BytesIO()
+    torch.save(Two(), data)
+    name = Two.__module__.encode()
+    (tmp_path / "a.pt").write_bytes(repacked(data.getvalue(), name, b"x" * len(name)))
+    with pytest.raises(BadPolicyFile, match=r"xxx.*state_dict"):
         load_policies(tmp_path, trust=True)
+
+
+def repacked(data, old, new):
+    """The same archive with other bytes in its members."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(data)) as file, zipfile.ZipFile(buffer, "w") as packed:
+        for member in file.namelist():
+            packed.writestr(member, file.read(member).replace(old, new))
+    return buffer.getvalue()

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 import pickletools
+import sys
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,10 +24,13 @@ from pivec.files import BoundedZip, Budget
 from pivec.policies.forward import Tensors
 
 MAX_OPCODES = 1_000_000
+MAX_DEPTH = 100  # of values within values
+MAX_NAME = 400  # characters of a key, or of a name to import
 MAX_DIMENSIONS = 8
 MAX_SIZE = 1 << 30
 MAX_OBJECTS = 1 << 28  # bytes of the objects of a file
 ENTRY = 128  # bytes of an entry of a dictionary, with its share of free space
+PRINTED = 1024  # bytes of an array, a name or an object as text
 OPTIMISERS = ("_optimizers",)  # kept among the weights by Tianshou 2
 # Kinds of storage, and the type of their numbers (bfloat16 is the upper half of float32).
 STORAGES = {
@@ -61,6 +65,10 @@ class _Mark:
 EMPTY = {"MARK": _Mark, "EMPTY_TUPLE": tuple, "EMPTY_LIST": list, "EMPTY_DICT": dict}
 
 
+class NeedsCode(BadPolicyFile):
+    """A file that cannot be read without running code in it."""
+
+
 class Interpreter:
     """Runs the instructions of one pickle on a stack of plain values.
 
@@ -79,15 +87,16 @@ class Interpreter:
 
     def damaged(self, what: str) -> BadPolicyFile:
         """Make the error for an invalid program."""
-        return self.fail(f"its pickle is damaged ({what})")
+        return self.fail(f"its pickle is damaged ({what[:200]})")
 
     def call(self, function: Name, arguments: tuple[Any, ...]) -> Any:  # noqa: ARG002
         """Result of calling a name."""
-        raise self.fail(f"it asks to run {str(function)[:100]}, which does not belong in it")
+        what = f"it asks to run {str(function)[:100]}, which does not belong in it"
+        raise NeedsCode(str(self.fail(what)))
 
     def new(self, kind: Name) -> Any:
         """A new object of a class."""
-        raise self.fail(f"its pickle uses the instruction NEWOBJ for {str(kind)[:100]}")
+        raise NeedsCode(str(self.fail(f"it holds an object of the class {str(kind)[:100]}")))
 
     def build(self, target: Any, state: Any) -> Any:  # noqa: ARG002
         """``target`` with its state set."""
@@ -101,7 +110,17 @@ class Interpreter:
         """Check a key of a dictionary."""
         if not isinstance(key, str | int):
             raise self.fail("a dictionary has keys that are neither text nor numbers")
+        if isinstance(key, str) and len(key) > MAX_NAME:
+            raise self.fail(f"a key has {len(key)} characters, more than {MAX_NAME}")
         return key
+
+    def name(self, module: Any, attribute: Any) -> Name:
+        """Check the name of something to import."""
+        if not isinstance(module, str) or not isinstance(attribute, str):
+            raise self.damaged("a name is not text")
+        if len(module) + len(attribute) > MAX_NAME:
+            raise self.damaged("a name is too long")
+        return Name(module, attribute)
 
     def sizes(self, value: Any) -> tuple[int, ...]:
         """Check a shape, or strides."""
@@ -129,6 +148,7 @@ class Interpreter:
             raise self.damaged(str(error)) from error
         if not self.stack:
             raise self.damaged("it has no end")
+        check_values(self.stack[0], self.budget)
         return self.stack[0]
 
     def _pop(self) -> Any:
@@ -194,12 +214,10 @@ class Interpreter:
                     raise self.damaged("a memo is missing")
                 return self.memo[argument]
             case "GLOBAL":
-                return Name(*argument.partition(" ")[::2])
+                return self.name(*argument.partition(" ")[::2])
             case "STACK_GLOBAL":
                 attribute, module = self._pop(), self._pop()
-                if not isinstance(attribute, str) or not isinstance(module, str):
-                    raise self.damaged("a name is not text")
-                return Name(module, attribute)
+                return self.name(module, attribute)
             case "REDUCE":
                 arguments, function = self._pop(), self._pop()
                 if not isinstance(function, Name) or not isinstance(arguments, tuple):
@@ -227,7 +245,7 @@ class Object:
     """An object of a pickle: the name of its class and its attributes."""
 
     kind: Name
-    state: dict[str, Any] = field(default_factory=dict)
+    state: dict[str, Any] = field(default_factory=dict, repr=False)
 
 
 @dataclass(eq=False)
@@ -238,7 +256,7 @@ class _Dtype:
 
 @dataclass(eq=False)
 class _Array:
-    values: NDArray[Any] | None = None  # set by BUILD
+    values: NDArray[Any] | None = field(default=None, repr=False)  # set by BUILD
 
 
 class _Opaque:
@@ -250,6 +268,53 @@ def as_array(value: Any) -> NDArray[Any] | None:
     if isinstance(value, _Array):
         return value.values
     return value if isinstance(value, np.ndarray) else None
+
+
+_SCALARS = frozenset({str, int, float, bytes, bool, type(None)})
+_CONTAINERS = (tuple, list, dict)
+
+
+def check_values(value: Any, budget: Budget) -> None:
+    """Reject values that would take forever to hash, compare, print or copy.
+
+    Tuples, lists and dictionaries may share parts, so that a few hundred bytes stand for 2**100
+    values. Parts count as often as they occur, and must fit into what is left of the ``budget``.
+    Objects are hashed, compared and printed by name, so their attributes are values of their own.
+    """
+    known: dict[int, tuple[int, int]] = {}  # of containers, by id
+    values, objects = [value], set[int]()
+
+    def measure(parts: Any, level: int) -> tuple[int, int]:
+        """Bytes of a container, and levels of nesting in it."""
+        size, depth = sys.getsizeof(parts), 0
+        for part in (*parts, *parts.values()) if isinstance(parts, dict) else parts:
+            kind = type(part)
+            if kind in _SCALARS:
+                size += sys.getsizeof(part)
+            elif not isinstance(part, _CONTAINERS):
+                size += PRINTED
+                if kind is Object and id(part) not in objects:
+                    objects.add(id(part))
+                    values.append(part.state)
+            else:
+                # Values that contain themselves end here too.
+                if level == MAX_DEPTH:
+                    raise deep
+                if id(part) not in known:
+                    known[id(part)] = measure(part, level + 1)
+                more, below = known[id(part)]
+                size, depth = size + more, max(depth, below + 1)
+        if level + depth > MAX_DEPTH:
+            raise deep
+        if size > budget.left:
+            budget.spend(size)  # which raises
+        return size, depth
+
+    deep = BadPolicyFile(
+        f"it was rejected: its values are nested more than {MAX_DEPTH} levels deep"
+    )
+    for root in values:  # which grows
+        measure((root,), 0)
 
 
 def read_objects(data: bytes, modules: tuple[str, ...]) -> Any:
@@ -411,6 +476,13 @@ class _TorchInterpreter(Interpreter):
                     return arguments[0]
                 raise self.fail("a parameter is not a tensor")
         return super().call(function, arguments)
+
+    def new(self, kind: Name) -> Any:
+        raise NeedsCode(
+            f"it holds an object of the class {str(kind)[:100]}, as torch.save(model) writes, and "
+            "not only weights: save model.state_dict(), or if you trust its source, let torch load "
+            "the object, which can run any code in the file, with --trust (in Python: trust=True)"
+        )
 
     def persistent(self, identity: Any) -> _Storage:
         match identity:

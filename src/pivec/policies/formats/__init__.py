@@ -26,6 +26,7 @@ from typing import Any
 from pivec.errors import BadPolicyFile, UsageError
 from pivec.files import Budget, naming, read_regular
 from pivec.policies.policy import Policy
+from pivec.terminal import printable
 
 MAX_BYTES, MAX_SIBLING_BYTES = 1 << 30, 1 << 26
 JSON_ITEM = 72  # bytes of an empty list and its place in another one
@@ -55,7 +56,12 @@ FORMATS: dict[str, str] = {
     "policy_state.pkl": "pivec.policies.formats.rllib:reject_old_stack",
 }
 """Extension, or name of the file that makes a folder a policy -> "module:function"."""
-BRAX = "pivec.policies.formats.jax:read_brax"  # pickles with any or no extension
+# Pickles with any or no extension: text in them, and the reader of the first one that has it.
+PICKLED = {
+    b"brax.training": "pivec.policies.formats.jax:read_brax",
+    b"neat.": FORMATS[".pkl"],
+    **dict.fromkeys((b"jax", b"flax", b"numpy"), "pivec.policies.formats.jax:read_pickled_arrays"),
+}
 
 # Well-known files without a reader: pattern of the name, pattern of the content, what they are.
 EXPORT = "export the policy as ONNX, or pass a function that calls it as module:object"
@@ -86,6 +92,10 @@ UNREADABLE = {
     (rf"{PICKLE}|.*\.ckpt", "dyn/|wm/rssm"): (
         "a checkpoint of DreamerV3, whose policy acts on the state of a world model: pass a "
         "function that calls it as module:object"
+    ),
+    (PICKLE, r"^PK\x03\x04.*/data\.pkl"): "a file of torch.save: rename it, so that it ends in .pt",
+    (PICKLE, r"torch\.storage|torch\._utils"): (
+        "a pickle of tensors or modules of torch: save model.state_dict() with torch.save as .pt"
     ),
     (r".*\.(pt|pth|ckpt)", r"^(?!.*\.weight).*param_groups"): (
         "the state of an optimiser, not a policy: pass the file that has the weights"
@@ -150,8 +160,8 @@ def read_file(
     with readable(path):
         data = read_regular(path, MAX_BYTES)
     name = FORMATS.get(format_of(path))
-    if (name is None or path.suffix.lower() in PICKLES) and b"brax.training" in data:
-        name = BRAX if data.startswith(b"\x80") else name
+    if (name is None or format_of(path) in PICKLES) and data.startswith(b"\x80"):
+        name = next((read for text, read in PICKLED.items() if text in data), name)
     if name is None:
         other = f"of no known format: expected one of {', '.join(sorted(FORMATS))}"
         raise UsageError(f"{path} is {well_known(path, data) or other}")
@@ -194,7 +204,8 @@ def about(name: str) -> Iterator[None]:
         try:
             yield
         except (BadPolicyFile, UsageError) as error:
-            raise BadPolicyFile(f"{name} cannot be read: {error}") from error
+            # Text of the file in it may hold control characters, or many lines.
+            raise BadPolicyFile(f"{name} cannot be read: {printable(str(error))}") from error
 
 
 @contextlib.contextmanager

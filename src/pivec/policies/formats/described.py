@@ -263,6 +263,8 @@ def _numbers(value: Any, what: str) -> NDArray[np.float64]:
 def _layers(entry: Any, tensors: Tensors, order: str) -> list[Layer]:
     """The layer of an entry of ``layers``, or those of a Sequential of this name."""
     bias_name: str | None
+    # Errors list tensors, and users copy their names.
+    entry = entry.removesuffix(".weight") if isinstance(entry, str) else entry
     match entry:
         case str() if f"{entry}.weight" not in tensors and f"{entry}.0.weight" in tensors:
             return sequence(tensors, entry)

@@ -1,9 +1,9 @@
 """Policies of JAX libraries, read without JAX: Flax, CleanRL's JAX scripts, Brax and Orbax.
 
-Flax saves named numbers only, so a description next to the file states activation and head (see
-`pivec.policies.formats.described`); for CleanRL and Brax they are known. Brax saves a tuple of
-observation statistics, policy parameters and maybe critic parameters, as a pickle or with Orbax.
-An Orbax checkpoint is a folder whose arrays TensorStore reads as data.
+Flax saves named numbers only, and scripts pickle them, so a description next to the file states
+activation and head (see `pivec.policies.formats.described`); for CleanRL and Brax they are known.
+Brax saves a tuple of observation statistics, policy parameters and maybe critic parameters, as a
+pickle or with Orbax. An Orbax checkpoint is a folder whose arrays TensorStore reads as data.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from pivec.policies.formats.described import (
 )
 from pivec.policies.forward import Normaliser, Tensors
 from pivec.policies.policy import natural_key
-from pivec.policies.tensors import Object, as_array, read_objects
+from pivec.policies.tensors import MAX_NAME, NeedsCode, Object, as_array, read_objects
 
 MAX_AXES = 8
 MAX_LIST = 4096  # entries of a list; Flax writes lists as mappings
@@ -130,6 +130,28 @@ def read_flax(data: bytes, files: CheckpointFiles) -> Read:
     return _tree_policy(read_msgpack(data), described, files, f"{files.stem or 'it'}.json")
 
 
+@reader
+def read_pickled_arrays(data: bytes, files: CheckpointFiles) -> Read:
+    """Read a pickle of nested dictionaries of arrays of JAX or NumPy, described as in `read_flax`.
+
+    Unless they are named as in Flax, the description must have ``weights``.
+    """
+    try:
+        tree = _plain(read_objects(data, BRAX_MODULES), Budget(len(data), "it"))
+    except NeedsCode as error:
+        raise BadPolicyFile(
+            f"{error}: expected a pickle of nothing but nested dictionaries of arrays, as "
+            "pickle.dump(jax.device_get(params), file) writes of the parameters of Flax"
+        ) from error
+    described = files.description() or {}
+    if described and "weights" not in described and b"kernel" not in data:
+        raise UsageError(
+            'weights is missing in its description: expected "in-out" (rows of matrices belong to '
+            'inputs, as in JAX) or "out-in" (as in torch)'
+        )
+    return _tree_policy(tree, described, files, f"{files.stem or 'it'}.json")
+
+
 def _tree_policy(
     tree: Any, description: Mapping[str, Any], files: CheckpointFiles, where: str
 ) -> Read:
@@ -138,7 +160,7 @@ def _tree_policy(
     names = ", ".join(f"{name} {tensors[name].shape}" for name in list(tensors)[:12])
     if not {"activation", "head"} <= set(description):
         raise BadPolicyFile(
-            "it holds parameters of Flax, but neither their activation nor what the outputs mean: "
+            "it holds named arrays, but neither their activation nor what the outputs mean: "
             f'put {where} next to it, as {{"activation": "tanh", "head": "categorical"}} (it has '
             f"{names[:400]})"
         )
@@ -168,8 +190,10 @@ def _flat_tensors(tree: Any) -> Tensors:
 
     def walk(branch: Any, path: tuple[str, ...]) -> None:
         if isinstance(branch, np.ndarray) and path:
-            name = "weight" if path[-1] == "kernel" else path[-1]
-            tensors[".".join((*path[:-1], name))] = branch
+            name = ".".join((*path[:-1], "weight" if path[-1] == "kernel" else path[-1]))
+            if len(name) > MAX_NAME:  # which many arrays may share
+                raise BadPolicyFile(f"the name of an array has more than {MAX_NAME} characters")
+            tensors[name] = branch
         elif isinstance(branch, dict):
             for key in sorted(branch, key=natural_key):
                 if key != "opt_state":
@@ -177,7 +201,7 @@ def _flat_tensors(tree: Any) -> Tensors:
 
     walk(tree, ())
     if not tensors:
-        raise BadPolicyFile("it holds no parameters of Flax: expected nested dictionaries")
+        raise BadPolicyFile("it holds no parameters: expected nested dictionaries of arrays")
     return tensors
 
 

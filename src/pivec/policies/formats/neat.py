@@ -354,7 +354,7 @@ def _genome(data: bytes, files: CheckpointFiles) -> Mapping[str, Any]:
             raise BadPolicyFile(f"it cannot be unpickled ({what})") from failure
     state = _state(saved)
     if not isinstance(state.get("nodes"), dict) or not isinstance(state.get("connections"), dict):
-        raise BadPolicyFile("it does not hold nodes and connections of neat-python's genomes")
+        raise BadPolicyFile("it holds neither a genome of neat-python nor arrays by name")
     return state
 
 

@@ -28,7 +28,8 @@ CONFIG, COMMAND = "config.yml", "args.yml"
 MAX_YAML = 1 << 18
 MAX_VALUES = 1000
 MAX_STACK = 1000
-MAX_WIDTH = 1 << 24
+MAX_WIDTH = 1 << 22  # values of an observation
+MAX_AXES = 8
 STACK = "gymnasium.wrappers:FrameStackObservation"
 RESHAPE = "gymnasium.wrappers:ReshapeObservation"
 PICKLE_MODULES = (
@@ -276,10 +277,13 @@ def read_normaliser(data: bytes, name: str = "the file") -> Normaliser | None:
         inner = space.state.get("spaces") if isinstance(space, Object) else None
         if not isinstance(inner, dict):
             raise UsageError("it has a dictionary of statistics without the space they belong to")
-        parts = [
-            _normaliser(statistics[key], *settings) if key in statistics else _size(part)
-            for key, part in inner.items()
-        ]
+        parts, width = list[Normaliser | int](), 0
+        for key, part in inner.items():
+            own = _normaliser(statistics[key], *settings) if key in statistics else _size(part)
+            width += own if isinstance(own, int) else own.mean.size
+            if width > MAX_WIDTH:  # parts may share statistics
+                raise UsageError(f"its observations have more than {MAX_WIDTH} values")
+            parts.append(own)
         return Normaliser.joined(parts)
 
 
@@ -301,7 +305,7 @@ def _size(space: Any) -> int:
             width = int(space.state["n"])
         elif kind == "MultiDiscrete" and (nvec := as_array(space.state["nvec"])) is not None:
             width = int(nvec.sum())
-        elif kind in ("Box", "MultiBinary"):
+        elif kind in ("Box", "MultiBinary") and len(space.state["_shape"]) <= MAX_AXES:
             width = math.prod(int(n) for n in space.state["_shape"])
         if 0 < width <= MAX_WIDTH:
             return width

@@ -268,7 +268,7 @@ def _connectors(files: CheckpointFiles) -> tuple[Normaliser | None, bool]:
                     raise BadPolicyFile(
                         f"{str(name)[:80]} in its connectors is not RLlib's own class: {INSTEAD}"
                     )
-                case (Name(name="MeanStdFilter"), _, dict()):
+                case (Name(name="MeanStdFilter"), _, dict()) if normaliser is None:
                     normaliser = _statistics(files, f"{RUNNER}/{pipeline}/MeanStdFilter/state.pkl")
                 case (Name(name="NormalizeAndClipActions"), _, {"normalize_actions": bool(value)}):
                     normalised = value

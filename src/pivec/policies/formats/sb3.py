@@ -346,16 +346,17 @@ def read_spaces(text: Any) -> list[Part]:
     [('a', 3), ('b', 2)]
     """
     parts: list[Part] = []
-    rest = text[1:-1] if isinstance(text, str) and text[:1] + text[-1:] == "{}" else ""
-    while match := _PART.match(rest):
+    inside = text[1:-1] if isinstance(text, str) and text[:1] + text[-1:] == "{}" else ""
+    end = 0
+    while match := _PART.match(inside, end):
         shape, counted = match["box"] or match["switches"], match["choices"] or match["several"]
         numbers = tuple(map(int, re.findall(r"\d+", shape or counted or "")))
         size = sum(numbers) if counted else prod(numbers[:MAX_AXES])
         if not 0 < size <= MAX_VALUES or (len(numbers) > MAX_AXES and not counted):
             break
         parts.append(Part(match["key"], numbers, size))
-        rest = rest[match.end() :]
-    if rest or not parts:
+        end = match.end()
+    if end < len(inside) or not parts:
         raise BadPolicyFile(f"its observation space cannot be parsed: {str(text)[:200]!r}")
     return parts
 

@@ -1,9 +1,9 @@
-"""Files of torch: state dictionaries, TorchScript (``.pt``) and exported programs (``.pt2``).
+"""Files of torch: state dictionaries, modules, TorchScript (``.pt``), exported programs (``.pt2``).
 
 Training scripts usually save the weights alone, which are read as data. The names of the tensors
 tell which library it was (`LAYOUTS`), and so what the outputs mean; a description or configuration
-next to the file may correct what the library does by default. Programs contain code, so they need
-the user's trust.
+next to the file may correct what the library does by default. Programs and pickled modules contain
+code, so they need the user's trust.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from pivec.errors import BadPolicyFile, MissingExtra, UsageError
 from pivec.files import BoundedZip, Budget
+from pivec.policies.callables import import_here
 from pivec.policies.distributions import frozen
 from pivec.policies.extractors import (
     MAX_VALUES,
@@ -45,9 +46,9 @@ from pivec.policies.formats.described import (
 )
 from pivec.policies.forward import Float, Tensors
 from pivec.policies.networks import Features, Model, NetworkPolicy, row_by_row
-from pivec.policies.tensors import named_tensors, read_torch
+from pivec.policies.tensors import NeedsCode, named_tensors, read_torch
 
-SCRIPT, PROGRAM = "TorchScript", "torch.export"
+SCRIPT, PROGRAM, MODULE = "TorchScript", "torch.export", "pickled"
 # Keys under which training scripts keep the weights.
 WRAPPERS = (
     *("state_dict", "model_state_dict", "actor_state_dict", "model", "agent", "actor", "policy"),
@@ -188,7 +189,14 @@ def read_weights(data: bytes, files: CheckpointFiles) -> Read:
         from pivec.policies.formats.jax import read_cleanrl_jax
 
         return read_cleanrl_jax(data, files)
-    saved = read_torch(data)
+    try:
+        saved = read_torch(data)
+    except NeedsCode:
+        if not files.trust:
+            raise
+        saved = _load_trusted(data)
+        if callable(saved):
+            return _read_program(data, files, MODULE)
     tensors, others = _weights(saved)
     everything = {**others, **tensors}
     given = files.description() or {}
@@ -207,9 +215,10 @@ def read_weights(data: bytes, files: CheckpointFiles) -> Read:
             known = {"layers": ["actor_mean"], "head": "gaussian", "log_std": "actor_logstd"}
         known["activation"] = "relu"
     else:
+        original = tensors
         for prefix in PREFIXES:
             tensors = {key.removeprefix(prefix): array for key, array in tensors.items()}
-        layout = _recognise(tensors, others)
+        layout = _recognise(tensors, others, original)
         library, algorithm, known = layout.library, layout.algorithm, layout.description
         given = _with_defaults(layout, given, files)
         if "action_scale" in tensors and "action_bias" in tensors:  # CleanRL's scale after tanh
@@ -301,7 +310,8 @@ def _mean_returns(
     return ReturnProbabilities(logits, len(atoms)), replace(network, layers=(means,))
 
 
-def _recognise(tensors: Tensors, others: Mapping[str, Any]) -> Layout:
+def _recognise(tensors: Tensors, others: Tensors, original: Tensors) -> Layout:
+    """Find the library; ``original`` are the tensors as the file names them."""
     if odd := next((name for name in tensors if NOT_READ.search(name)), ""):
         raise BadPolicyFile(
             f"it has a memory or convolutions ({odd[:60]}), which are supported for "
@@ -311,7 +321,7 @@ def _recognise(tensors: Tensors, others: Mapping[str, Any]) -> Layout:
     for layout in LAYOUTS:
         if layout.fits(tensors, names):
             return layout
-    shown = ", ".join(list(tensors)[:6])[:200]
+    shown = ", ".join(list(original)[:6])[:200]  # names that `layers` may list
     libraries = ", ".join(sorted({layout.library for layout in LAYOUTS}))
     raise BadPolicyFile(
         f"its tensors are not named as in {libraries} ({shown}): put a .json file of the same name "
@@ -399,7 +409,35 @@ def _read_program(data: bytes, files: CheckpointFiles, kind: str) -> Read:
     return described_outputs(_make_model(data, kind, output), description, files)
 
 
+def _load_trusted(data: bytes) -> Any:
+    """Let torch load a file: a module, or values with arrays instead of tensors."""
+    try:
+        torch = import_here("torch")  # where classes of the user are importable
+    except ImportError as error:
+        raise MissingExtra("reading a pickled module", "torch") from error
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, torch.Tensor):
+            value = value.float() if value.dtype == torch.bfloat16 else value  # unknown to NumPy
+            return value.detach().cpu().numpy()
+        if isinstance(value, tuple | list):
+            return [plain(part) for part in value]
+        return {k: plain(v) for k, v in value.items()} if isinstance(value, dict) else value
+
+    try:
+        value = torch.load(io.BytesIO(data), map_location="cpu", weights_only=False)
+        return value.eval() if isinstance(value, torch.nn.Module) else plain(value)
+    except Exception as error:  # whatever the code in the file raises
+        raise BadPolicyFile(
+            f"torch {torch.__version__} cannot load it ({type(error).__name__}: "
+            f"{str(error)[:300]}): run pivec where its classes can be imported, or save "
+            "model.state_dict()"
+        ) from error
+
+
 def _make_model(data: bytes, kind: str, output: int) -> TorchModel:
+    if kind == MODULE:
+        return TorchModel(data, kind, output, _load_trusted(data))
     try:
         import torch
     except ImportError as error:
@@ -434,7 +472,7 @@ class TorchModel(Model):
     """A module of torch as a `Model`; pickling stores the file, which is loaded again."""
 
     data: bytes = field(repr=False)  # the whole file
-    kind: str  # SCRIPT or PROGRAM
+    kind: str  # SCRIPT, PROGRAM or MODULE
     output: int  # which of several outputs is used
     call: Any = field(repr=False)
     batch: int = 1  # rows per call
