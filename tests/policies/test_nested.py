@@ -216,3 +216,14 @@ def test_statistics_of_rllib_are_read_once(tmp_path):
     connectors.append(own)
     with pytest.raises(BadPolicyFile, match="MeanStdFilter"):
         loader(file, tmp_path / "run")(written(value))
+
+
+def test_aliases_in_the_configuration_of_a_run(tmp_path):
+    shutil.copytree(ROWS / "rl_games-ppo", tmp_path / "run")
+    lines = [f"a{i}: &a{i} [*a{i - 1}, *a{i - 1}]" for i in range(1, 25)]
+    text = "\n".join(
+        ["a0: &a0 [1]", *lines, "params: {network: {mlp: {activation: [*a24, *a24]}}}"]
+    )
+    (tmp_path / "run" / "params" / "agent.yaml").write_text(text)
+    with pytest.raises(BadPolicyFile, match=r"agent\.yaml"):
+        load_policies(tmp_path / "run")

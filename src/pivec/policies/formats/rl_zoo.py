@@ -20,9 +20,10 @@ import numpy as np
 import yaml
 
 from pivec.errors import BadPolicyFile, UsageError
+from pivec.files import Budget
 from pivec.policies.formats import CheckpointFiles, about
 from pivec.policies.forward import Normaliser
-from pivec.policies.tensors import Object, as_array, read_objects
+from pivec.policies.tensors import Object, as_array, check_values, read_objects
 
 CONFIG, COMMAND = "config.yml", "args.yml"
 MAX_YAML = 1 << 18
@@ -145,6 +146,7 @@ def read_yaml(data: bytes | None) -> dict[Any, Any]:
     if len(data) > MAX_YAML:
         raise UsageError(f"it has {len(data)} bytes, more than {MAX_YAML}")
     value = yaml.load(data, _PlainLoader)  # noqa: S506 - a SafeLoader
+    check_values(value, Budget(len(data), "it"))  # aliases are shared values
     match value:
         case dict():
             return value
