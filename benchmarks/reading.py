@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
 from measure import alternately, in_process, serve, table, write_section
 
 N, LENGTH, WIDTH = 1_000_000, 1000, 17  # states, steps of an episode, features
