@@ -1,40 +1,60 @@
-"""The entry point: handles Ctrl-C and closed streams before anything else is imported."""
+"""The entry point: handles signals and closed streams before anything else is imported."""
 
 from __future__ import annotations
 
 import os
 import signal
 import sys
+from collections.abc import Callable
 from typing import Any
 
-STOPPED = 130  # the exit code after Ctrl-C
+STOPPED = 130  # the exit code after Ctrl-C: 128 and the number of the signal
+_USUAL = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
 
 
 def main() -> None:
-    """Run the command line; Ctrl-C ends it without a traceback."""
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        signal.signal(signal.SIGINT, _at_once)
+    """Run the command line; Ctrl-C and SIGTERM end it without a traceback.
+
+    The first one cleans up. A second one exits immediately, as any does while nothing has started
+    or when all is done.
+    """
+    ours = [number for number, usual in _USUAL.items() if signal.getsignal(number) == usual]
+    received: list[int] = []
+
+    def handle(handler: Callable[[int, Any], None]) -> None:
+        for number in ours:
+            signal.signal(number, handler)
+
+    def clean_up(number: int, _: Any) -> None:
+        received.append(number)
+        handle(_exit)
+        raise KeyboardInterrupt
+
+    def unraisable(problem: Any) -> None:
+        # Python would ignore a KeyboardInterrupt that comes while an object is being deleted.
+        if received and issubclass(problem.exc_type, KeyboardInterrupt):
+            _exit(received[0])
+        sys.__unraisablehook__(problem)
+
+    handle(_exit)
+    sys.unraisablehook = unraisable
     _open_closed_streams()
     from pivec.cli import main as run
 
-    if signal.getsignal(signal.SIGINT) is _at_once:
-        signal.signal(signal.SIGINT, _first_in_order)
+    handle(clean_up)
     try:
-        run()
-    finally:
-        if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
-            signal.signal(signal.SIGINT, _at_once)
+        try:
+            run()
+        finally:
+            handle(_exit)
+    except (KeyboardInterrupt, SystemExit) as end:
+        if received and getattr(end, "code", STOPPED) == STOPPED:
+            sys.exit(128 + received[0])
+        raise
 
 
-def _at_once(*_: Any) -> None:
-    """Exit immediately: nothing has started, all is done, or it is the second Ctrl-C."""
-    os._exit(STOPPED)
-
-
-def _first_in_order(*_: Any) -> None:
-    """Clean up; a second Ctrl-C exits immediately."""
-    signal.signal(signal.SIGINT, _at_once)
-    raise KeyboardInterrupt
+def _exit(number: int, _: Any = None) -> None:
+    os._exit(128 + number)
 
 
 def _open_closed_streams() -> None:

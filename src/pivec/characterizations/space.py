@@ -89,13 +89,18 @@ class Space:
         with atomic_write(path / _INDEX, "w") as copy:
             copy.write(text if len(described) > _LINES else json.dumps(index, indent=1))
 
+    @staticmethod
+    def exists(folder: str | Path) -> bool:
+        """Return whether a space was saved to ``folder``, which may be there without one."""
+        return Path(folder, _ARRAYS).exists()
+
     @classmethod
     def load(cls, folder: str | Path) -> Space:
         """Read a space that `save` wrote, also from the output folder of `pivec compare`."""
         path = Path(folder)
-        if not (path / _ARRAYS).exists() and (path / "space" / _ARRAYS).exists():
+        if not cls.exists(path) and cls.exists(path / "space"):
             path = path / "space"
-        if not (path / _ARRAYS).exists():
+        if not cls.exists(path):
             raise UsageError(
                 f"{folder} holds no space: expected a folder with {_ARRAYS}, as `pivec compare` "
                 "leaves it"

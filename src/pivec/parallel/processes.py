@@ -40,6 +40,7 @@ from pivec.parallel.engine import (
 from pivec.terminal import raise_again
 
 _PATIENCE = 5.0  # seconds for a process to end by itself
+_MOMENT = 0.5  # seconds for one whose work nobody waits for
 _CHILD = """
 import json, sys
 sys.path, handle, output, logged = json.loads(sys.argv[1])
@@ -185,13 +186,14 @@ def serve(handle: int, output: str | None, logged: bool) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     connection = Connection(handle)
     payloads: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+    is_busy = False
 
     def read() -> None:
         with contextlib.suppress(EOFError, OSError):
             while True:
                 payloads.put(connection.recv_bytes())
         payloads.put(None)
-        time.sleep(_PATIENCE)
+        time.sleep(_MOMENT if is_busy else _PATIENCE)
         os._exit(1)  # the parent is gone, and the work goes on
 
     threading.Thread(target=read, daemon=True).start()
@@ -201,7 +203,13 @@ def serve(handle: int, output: str | None, logged: bool) -> None:
         redirect_output(output)
 
     def send(message: Message) -> None:
-        connection.send_bytes(by_value(message))
+        content = by_value(message)
+        try:
+            connection.send_bytes(content)
+        except OSError:
+            os._exit(1)  # the parent is gone: nobody would read what went wrong
 
     while (payload := payloads.get()) is not None:
+        is_busy = True
         run_item(payload, send, logged)
+        is_busy = False

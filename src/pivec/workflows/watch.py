@@ -182,10 +182,16 @@ class _Watch:
                         break
                     if result is None or idle != 0:
                         time.sleep(self._watching.every)
-            except (GeneratorExit, KeyboardInterrupt):
+            except (GeneratorExit, KeyboardInterrupt) as stop:
                 if self._is_behind:
                     self._say("writing the files of the last round (Ctrl-C again to skip)")
-                self._write(always=True)
+                try:
+                    self._write(always=True)
+                except Exception as error:
+                    # Modules fail in any way after their import was interrupted.
+                    if isinstance(stop, GeneratorExit) or isinstance(error, PivecError | OSError):
+                        raise
+                    raise stop from error
                 raise
             self._write(always=True)
         if self._space is None:
@@ -371,7 +377,7 @@ def _known_space(
     Without one it is the ``earlier`` space, all of it for reference, or none.
     """
     folder = log.folder
-    if not (folder / SPACE).exists():
+    if not Space.exists(folder / SPACE):
         if earlier is None:
             return None
         if earlier.positions is None:
