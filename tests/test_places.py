@@ -119,7 +119,8 @@ def test_nobody_reads(tmp_path):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals are those of POSIX")
-def test_ctrl_c_while_modules_are_imported(tmp_path):
+@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
+def test_signals_while_modules_are_imported(tmp_path, sign):
     (tmp_path / "typer.py").write_text(
         "import time\nprint('importing', flush=True)\ntime.sleep(60)"
     )
@@ -133,7 +134,41 @@ def test_ctrl_c_while_modules_are_imported(tmp_path):
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
     assert process.stdout.readline() == "importing\n"
-    process.send_signal(signal.SIGINT)
+    process.send_signal(sign)
     _, err = process.communicate()
-    assert process.returncode == STOPPED
+    assert process.returncode == 128 + sign
     assert not err
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals are those of POSIX")
+@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("where", ["work", "__del__"])
+def test_signals_while_a_command_runs(tmp_path, sign, where):
+    """It cleans up and exits with the number of the signal; Python would ignore one in __del__."""
+    program = f"""
+import os, sys, pivec.cli
+class Work:
+    def work(self):
+        os.kill(os.getpid(), {sign:d})
+    __del__ = work if {where!r} == "__del__" else lambda _: None
+def run():
+    try:
+        Work().work() if {where!r} == "work" else Work()
+        print("goes on")
+    except KeyboardInterrupt:
+        print("cleans up")
+        sys.exit({STOPPED})
+pivec.cli.main = run
+from pivec.__main__ import main
+main()
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env=os.environ | {"PYTHONPATH": str(Path(pivec.__file__).parents[1])},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 128 + sign
+    assert done.stdout.split("\n") == (["cleans up", ""] if where == "work" else [""])
+    assert not done.stderr

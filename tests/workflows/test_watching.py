@@ -327,6 +327,24 @@ def test_files_that_take_long_come_at_times_and_in_the_end(monkeypatch):
 
 
 @pytest.mark.usefixtures("going")
+def test_ctrl_c_while_a_module_is_imported(monkeypatch):
+    """Such a module fails when it is needed for the last files; it is still Ctrl-C that counts."""
+    put(50000)
+    write = Mock(side_effect=[KeyboardInterrupt, AttributeError])
+    monkeypatch.setattr("pivec.workflows.watch.write", write)
+    with pytest.raises(KeyboardInterrupt):
+        watch()
+
+
+def test_a_kill_before_the_first_space_is_saved(begun, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    put(*EARLY)
+    (OUT / "space").mkdir(parents=True)
+    watch()
+    assert numbers() == numbers(begun / OUT)
+
+
+@pytest.mark.usefixtures("going")
 def test_a_second_watch_of_a_folder_is_refused():
     put(50000)
     rounds = pivec.watch("CartPole-v1", RUNS, OUT, **SMALL)
