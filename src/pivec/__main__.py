@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import signal
 import sys
@@ -39,6 +40,7 @@ def main() -> None:
     handle(_exit)
     sys.unraisablehook = unraisable
     _open_closed_streams()
+    faulthandler.enable()  # names the line in which a library crashes the process
     from pivec.cli import main as run
 
     handle(clean_up)

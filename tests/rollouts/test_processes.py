@@ -20,7 +20,7 @@ import pytest
 from worlds import Broken, Countdown, coin, network, same
 
 import pivec
-from pivec.errors import EnvironmentFailure, PivecError, UsageError
+from pivec.errors import EnvironmentFailure, PivecError, PivecWarning, UsageError
 from pivec.options import CollectOptions
 from pivec.rollouts import Environment, play
 
@@ -84,7 +84,10 @@ def test_what_cannot_be_sent_is_named():
 
 
 def test_failures_in_a_process_are_told_as_they_are():
-    with pytest.raises(EnvironmentFailure, match=r"[bc], episode \d+ \(seed \d+\).*motor fell off"):
+    with (
+        pytest.warns(PivecWarning, match="other policies continue"),
+        pytest.raises(EnvironmentFailure, match=r"[bc], episode \d+ \(seed \d+\).*motor fell off"),
+    ):
         pivec.collect(Broken, {"b": coin, "c": coin}, episodes=20, jobs=2)
     with pytest.raises(PivecError, match=r"grump, episode 0 .*ZeroDivisionError: no more"):
         pivec.collect("CartPole-v1", {"grump": grumpy, "c": coin}, episodes=1, jobs=2)

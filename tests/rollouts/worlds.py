@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import count, pairwise
 
 import gymnasium as gym
 import numpy as np
@@ -44,6 +44,29 @@ class Broken(Countdown):
         if self.time == 5 and self.length > 10 and self.how == "nan":
             result[0][1] = np.nan
         return result
+
+
+class Flaky(Countdown):
+    """Every so many resets and steps in a process raise; the environment is broken afterwards."""
+
+    resets, steps = count(60), count(60)
+
+    def __init__(self, reset_every=10**9, step_every=10**9, doomed=()):
+        self.reset_every, self.step_every, self.doomed = reset_every, step_every, doomed
+        self.broken = False
+
+    def reset(self, *, seed=None, options=None):
+        self._work(next(self.resets) % self.reset_every == 0 or seed in self.doomed)
+        return super().reset(seed=seed)
+
+    def step(self, action):
+        self._work(next(self.steps) % self.step_every == 0)
+        return super().step(action)
+
+    def _work(self, fails):
+        self.broken |= fails
+        if self.broken:
+            raise ConnectionError("the simulator does not answer")
 
 
 class Composite(gym.Env):

@@ -260,7 +260,8 @@ def _adapted(mixture: Mixture, states: NDArray[Any]) -> Mixture:
     for _ in range(_PASSES):
         mixture = maximise(statistics, mixture, _WIDENED**2)
         statistics = accumulate(states, mixture)
-    alive = statistics.counts >= 1.0
+    # Many equal components may have less than one state each.
+    alive = statistics.counts >= min(1.0, statistics.counts.max())
     weights, means, variances = mixture.weights, mixture.means[alive], mixture.variances[alive]
     weights = weights[alive] / weights[alive].sum()
     return replace(mixture, weights=weights, means=means, variances=variances)

@@ -6,6 +6,7 @@ training environment; the user has precedence.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import pickle
 import re
@@ -14,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, TypeVar
 
 import gymnasium
 from gymnasium.envs.registration import EnvSpec
@@ -30,6 +31,8 @@ from pivec.errors import (
 )
 from pivec.options import CollectOptions, Wrapper
 from pivec.policies import Policy, PolicyInfo, import_here, import_object, user_code
+
+Made = TypeVar("Made")
 
 ATARI = "pivec.rollouts.atari:Atari"
 GAME = "pettingzoo:"  # prefix of the names of multi-agent environments, see `pivec.rollouts.games`
@@ -191,6 +194,7 @@ class Environment:
     wrappers: tuple[Wrapper, ...] = ()
     imports: tuple[str, ...] = ()  # modules that register environments
     one_by_one: bool = False  # because features read more than observations
+    retries: int = field(default=2, repr=False, compare=False)  # see `retried`
     # The policies of the other agents in a multi-agent environment, see `pivec.rollouts.games`.
     partners: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
     # How the id is registered, for other processes.
@@ -323,6 +327,14 @@ def failure(name: str, what: str, error: BaseException) -> EnvironmentFailure:
     return EnvironmentFailure(f"{name} raised {type(error).__name__} in {what}: {error}")
 
 
+def retried(environment: Environment, attempt: Callable[[], Made]) -> Made:
+    """Call a function, and again after an `EnvironmentFailure`, as often as allowed."""
+    for _ in range(environment.retries):
+        with contextlib.suppress(EnvironmentFailure):
+            return attempt()
+    return attempt()
+
+
 def close(env: gymnasium.Env[Any, Any], name: str) -> None:
     """Close an environment; exceptions become warnings, since its states are not affected."""
     try:
@@ -354,7 +366,8 @@ def environment_of(
     if options.atari:  # which skips frames itself
         arguments, wrappers = {"frameskip": 1, **(arguments or {})}, (ATARI, *wrappers)
     if env is not None and not isinstance(env, str):
-        return _with_partners(Environment.of(env, arguments, wrappers, imports), options)
+        made = Environment.of(env, arguments, wrappers, imports)
+        return _with_partners(replace(made, retries=options.retries), options)
     env, inside = (None, {}) if env is None else split_arguments(env)
     trained = [info for info in policies if isinstance(info.metadata.get(ENVIRONMENT), str)]
     name = _named_in_files(trained, options.trust, acting) if env is None else env
@@ -397,7 +410,7 @@ def environment_of(
         raise UsageError(
             f"--atari is for environments of ale-py such as ALE/Pong-v5, but {name} is not one"
         )
-    return _with_partners(made, options)
+    return _with_partners(replace(made, retries=options.retries), options)
 
 
 def _with_partners(environment: Environment, options: CollectOptions) -> Environment:

@@ -28,11 +28,18 @@ from gymnasium.envs.registration import load_env_creator
 from gymnasium.utils.seeding import np_random
 from numpy.typing import NDArray
 
-from pivec.errors import BadData, MissingExtra, PivecError, UsageError, did_you_mean
+from pivec.errors import (
+    BadData,
+    EnvironmentFailure,
+    MissingExtra,
+    PivecError,
+    UsageError,
+    did_you_mean,
+)
 from pivec.options import CollectOptions, Features
 from pivec.parallel import usable_cores
 from pivec.rollouts import observations as spaces
-from pivec.rollouts.environment import Environment, close, failure
+from pivec.rollouts.environment import Environment, close, failure, retried
 from pivec.rollouts.features import Inputs, PolicyLatent, Values, feature_rows, with_offsets
 
 Outcome = tuple[NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_]]
@@ -56,10 +63,13 @@ class Layout:
 class Lanes(ABC):
     """``n`` environments; ``observations`` is the batch of their current observations."""
 
-    n: int
     observations: Any
     observation_space: gymnasium.Space[Any]
     action_space: gymnasium.Space[Any]
+
+    def __init__(self, name: str, n: int) -> None:
+        self.name, self.n = name, n  # of the environment, and of lanes
+        self.failed: dict[int, EnvironmentFailure] = {}  # lanes that failed in a step
 
     @abstractmethod
     def reset(self, lane: int, seed: int) -> None:
@@ -69,7 +79,8 @@ class Lanes(ABC):
     def step(self, lanes: NDArray[np.intp], actions: NDArray[Any]) -> Outcome:
         """Step the given lanes, in ascending order; ``actions`` has a row for every lane.
 
-        Returns rewards, terminated and truncated, one for each of the given lanes.
+        Returns rewards, terminated and truncated, one for each of the given lanes. Lanes whose
+        environment raised are stopped, and added to `failed`.
         """
 
     def inputs(self, rows: slice) -> Inputs:
@@ -81,6 +92,9 @@ class Lanes(ABC):
 
     def set_policy(self, lanes: range, policy: Any, deterministic: bool) -> None:  # noqa: B027
         """Tell environments that depend on it which policy acts in these lanes."""
+
+    def discard(self, lane: int) -> None:  # noqa: B027
+        """Start the next episode of ``lane`` in a fresh environment, if it has its own."""
 
     def release(self, slot: int) -> None:  # noqa: B027
         """Forget the policy in ``slot``."""
@@ -186,21 +200,25 @@ class GymnasiumLanes(Lanes):
     """Any Gymnasium environment, stepped one after another."""
 
     def __init__(self, environment: Environment, n: int) -> None:
-        self.n, self.name = n, environment.name
+        super().__init__(environment.name, n)
         self._make = environment.make
-        self._envs = [environment.make() for _ in range(n)]
+        # Features never get an environment before its first reset.
+        self.observations, self._infos, self._shown = first_inputs(environment, n)
+        others = [retried(environment, environment.make) for _ in range(n - 1)]
+        self._envs = [self._shown[0], *others]
+        self._discarded: set[int] = set()
         self._acting: list[Any] = [None] * n  # policy, and whether it acts deterministically
         self.observation_space = self._envs[0].observation_space
         self.action_space = self._envs[0].action_space
-        # Features never get an environment before its first reset.
-        self.observations, self._infos, self._shown = first_inputs(self._envs[0], n, self.name)
 
     def reset(self, lane: int, seed: int) -> None:
         try:
-            if _keeps_traces(self._envs[lane]):
-                self._envs[lane].close()
+            if lane in self._discarded or _keeps_traces(self._envs[lane]):
+                with contextlib.suppress(Exception, SystemExit):  # it may be broken
+                    self._envs[lane].close()
                 self._envs[lane] = self._make()
                 self._pass_policy(lane)
+                self._discarded.discard(lane)
             observation, self._infos[lane] = self._envs[lane].reset(seed=seed)
             self._shown[lane] = self._envs[lane]
             spaces.assign(self.observations, lane, observation)
@@ -214,7 +232,8 @@ class GymnasiumLanes(Lanes):
         moves = actions.tolist() if actions.ndim == 1 else actions
         for i, lane in enumerate(lanes.tolist()):
             try:
-                shown, rewards[i], over, cut, infos[lane] = envs[lane].step(moves[lane])
+                shown, reward, over, cut, infos[lane] = envs[lane].step(moves[lane])
+                rewards[i] = reward if isinstance(reward, _NUMBER) else _scalar(reward)
                 terminated.append(bool(over))
                 truncated.append(bool(cut))
                 if type(shown) is np.ndarray and usual == (shown.dtype, shown.shape):
@@ -222,8 +241,15 @@ class GymnasiumLanes(Lanes):
                 else:
                     spaces.assign(batch, lane, shown)
             except (Exception, SystemExit) as error:
-                raise _failed(self.name, f"step({moves[lane]!r})", error, lane) from error
+                failed = _failed(self.name, f"step({moves[lane]!r})", error, lane)
+                if not isinstance(failed, EnvironmentFailure):
+                    raise failed from error
+                failed.__cause__, self.failed[lane] = error, failed
+                rewards[i], terminated[i:], truncated[i:] = 0.0, [False], [False]
         return rewards, np.array(terminated), np.array(truncated)
+
+    def discard(self, lane: int) -> None:
+        self._discarded.add(lane)
 
     def set_policy(self, lanes: range, policy: Any, deterministic: bool) -> None:
         """Tell multi-agent environments, whose partners may be the policy itself."""
@@ -258,27 +284,53 @@ def _keeps_traces(env: gymnasium.Env[Any, Any]) -> bool:
     )
 
 
-def first_inputs(env: gymnasium.Env[Any, Any], n: int, name: str) -> Inputs:
-    """A batch of ``n`` observations, infos and environments, all from one reset of ``env``.
+def first_inputs(environment: Environment, n: int) -> Inputs:
+    """A batch of ``n`` observations, infos and environments, all from one reset of a new one.
 
     Features then never get an observation that no environment returned.
     """
+    return retried(environment, lambda: _first_inputs(environment, n))
+
+
+def _first_inputs(environment: Environment, n: int) -> Inputs:
+    env = environment.make()
     batch = spaces.empty_batch(env.observation_space, n)
     try:
         observation, info = env.reset(seed=0)
         for row in range(n):
             spaces.assign(batch, row, observation)
     except (Exception, SystemExit) as error:
-        raise _failed(name, "reset(seed=0)", error) from error
+        with contextlib.suppress(Exception, SystemExit):
+            env.close()
+        raise _failed(environment.name, "reset(seed=0)", error) from error
     return batch, [info] * n, [env] * n
 
 
 def _failed(name: str, what: str, error: BaseException, lane: int | None = None) -> PivecError:
-    """Error of an environment that raised, or returned what does not fit, with its lane."""
-    misfit = isinstance(error, BadData)
-    failed = BadData(f"{name} in {what}: {error}") if misfit else failure(name, what, error)
+    """Error of an environment that raised, or returned what does not fit, with its lane.
+
+    What pivec itself refuses would be refused again: it is not an `EnvironmentFailure`.
+    """
+    failed: PivecError = failure(name, what, error)
+    if isinstance(error, EnvironmentFailure):  # it could not be made
+        failed = EnvironmentFailure(str(error))
+    elif isinstance(error, PivecError):
+        kind = BadData if isinstance(error, BadData) else UsageError
+        failed = kind(f"{name} in {what}: {error}")
     failed.lane = lane
     return failed
+
+
+_NUMBER = float, int, np.floating, np.integer  # types of usual rewards
+
+
+def _scalar(reward: Any) -> float:
+    """Read a reward of another type, such as an array without dimensions."""
+    value = np.asarray(reward)
+    if value.shape or value.dtype.kind not in "biuf":
+        found = f"an array of shape {value.shape}" if value.shape else f"{reward!r:.80}"
+        raise BadData(f"the reward must be a number, but is {found}")
+    return float(value)
 
 
 @dataclass(frozen=True)
@@ -290,24 +342,45 @@ class Probe:
     view: Features | None  # the same, minus offsets where states lie far from zero
     width: int
     metadata: Mapping[str, Any]
+    ignores_seed: bool  # whether another reset with the same seed returned something else
 
     @classmethod
     def of(cls, environment: Environment, features: Features | None) -> Probe:
         """Make the environment and look at its first observation."""
-        env = environment.make()
+        return retried(environment, lambda: cls._of(environment, features))
+
+    @classmethod
+    def _of(cls, environment: Environment, features: Features | None) -> Probe:
+        inputs = _first_inputs(environment, 1)
+        env = inputs[2][0]
         try:
-            inputs = first_inputs(env, 1, environment.name)
             if isinstance(features, Values | PolicyLatent):
-                features = features.bind(env, inputs[1][0])
+                try:
+                    features = features.bind(env, inputs[1][0])  # which may take a step
+                except PivecError:
+                    raise
+                except (Exception, SystemExit) as error:
+                    raise failure(environment.name, "step", error) from error
             space = env.observation_space
             if features is None:
                 width = len(spaces.feature_names(space))
             else:
                 width = feature_rows(features, *inputs).shape[1]  # which checks them
             view = with_offsets(space, features, *inputs)
-            return cls(space, features, view, width, env.metadata or {})
+            ignores = not _keeps_traces(env) and not _repeats(env, inputs[0])
+            return cls(space, features, view, width, env.metadata or {}, ignores)
         finally:
             close(env, environment.name)
+
+
+def _repeats(env: gymnasium.Env[Any, Any], first: Any) -> bool:
+    """Whether a reset returns the observation in the batch ``first``, of the same seed, again."""
+    again = spaces.empty_batch(env.observation_space, 1)
+    try:
+        spaces.assign(again, 0, env.reset(seed=0)[0])
+    except (Exception, SystemExit):
+        return True  # not known
+    return spaces.equal(first, again)
 
 
 # ---- lanes on arrays ----
@@ -317,7 +390,7 @@ class VectorLanes(Lanes):
     """``n`` environments in the vectorised version that is registered for them."""
 
     def __init__(self, environment: Environment, n: int) -> None:
-        self.n = n
+        super().__init__(environment.name, n)
         self._env: Any = gymnasium.make_vec(
             environment.name,
             num_envs=n,
@@ -340,10 +413,16 @@ class ArrayLanes(VectorLanes):
         self.observations = self._env.observations
 
     def reset(self, lane: int, seed: int) -> None:
-        self._env.reset_lanes(np.array([lane]), [seed])
+        try:
+            self._env.reset_lanes(np.array([lane]), [seed])
+        except (Exception, SystemExit) as error:
+            raise _failed(self.name, f"reset_lanes(seed={seed})", error, lane) from error
 
     def step(self, lanes: NDArray[np.intp], actions: NDArray[Any]) -> Outcome:
-        outcome: Outcome = self._env.step_lanes(lanes, actions[lanes])
+        try:
+            outcome: Outcome = self._env.step_lanes(lanes, actions[lanes])
+        except (Exception, SystemExit) as error:
+            raise _failed(self.name, "step_lanes", error) from error
         return outcome
 
 
@@ -372,10 +451,11 @@ class EquationLanes(Lanes):
     """
 
     def __init__(self, environment: Environment, n: int) -> None:
-        env: Any = environment.make()
-        self.n, self.env = n, env.unwrapped
+        super().__init__(environment.name, n)
+        self.observations: NDArray[np.float32]
+        self.observations, _, (env, *_) = first_inputs(environment, n)
+        self.env = env.unwrapped
         self.observation_space, self.action_space = env.observation_space, env.action_space
-        self.observations: NDArray[np.float32] = first_inputs(env, n, environment.name)[0]
         env.close()
         self._limit = int(env.spec.max_episode_steps)
         self._states = np.zeros((len(self._first_state(np.random.default_rng(0))), n))
@@ -514,11 +594,10 @@ class EnvPoolLanes(Lanes):
     """
 
     def __init__(self, environment: Environment, shape: Layout, threads: int | None = None) -> None:
-        self.n, self._width = shape.slots * shape.width, shape.width
-        self._task, self._threads = environment.name, threads or usable_cores()
-        env = environment.make()
+        super().__init__(environment.name, shape.slots * shape.width)
+        self._width, self._threads = shape.width, threads or usable_cores()
+        self.observations, _, (env, *_) = first_inputs(environment, self.n)
         self.observation_space, self.action_space = env.observation_space, env.action_space
-        self.observations = first_inputs(env, self.n, environment.name)[0]
         close(env, environment.name)
         self._pools: dict[int, tuple[Any, NDArray[np.intp]]] = {}  # by number, with their lanes
         self._made = 0
@@ -532,7 +611,7 @@ class EnvPoolLanes(Lanes):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about its own spaces, which are not used
             pool = _import_envpool().make_gymnasium(
-                self._task,
+                self.name,
                 num_envs=seeds.size,
                 env_seed=seeds.ravel().tolist(),
                 num_threads=min(self._threads, max(1, seeds.size // 64)),
@@ -576,7 +655,7 @@ class EnvPoolLanes(Lanes):
                 self._show(back, observations)
                 rewards[rows], terminated[rows], truncated[rows] = reward, over, cut
         except RuntimeError as error:
-            raise failure(f"EnvPool's {self._task}", "step", error) from error
+            raise failure(f"EnvPool's {self.name}", "step", error) from error
         return rewards, terminated, truncated
 
     def close(self) -> None:

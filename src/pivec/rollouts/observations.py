@@ -155,6 +155,14 @@ def pick(batch: Any, rows: Any) -> Any:
     return batch[rows]
 
 
+def equal(a: Any, b: Any) -> bool:
+    """Whether two batches of the same space are equal; objects are not compared."""
+    if isinstance(a, dict | tuple):
+        keys = a if isinstance(a, dict) else range(len(a))
+        return all(equal(a[key], b[key]) for key in keys)
+    return bool(a.dtype.hasobject or np.array_equal(a, b, equal_nan=a.dtype.kind == "f"))
+
+
 def batch_length(batch: Any) -> int:
     """Count the elements of a batch of any kind."""
     while isinstance(batch, dict | tuple):

@@ -16,13 +16,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pivec.errors import BadData, MissingExtra, PivecError, PivecWarning
+from pivec.errors import BadData, EnvironmentFailure, MissingExtra, PivecError, PivecWarning
 from pivec.options import CollectOptions
 from pivec.parallel import Tell, WorkFailed, current, single_threaded_blas, usable_cores
 from pivec.policies import NamedPolicy, Policy
 from pivec.rollouts import observations as spaces
 from pivec.rollouts.actors import group_key, make_actors
-from pivec.rollouts.environment import Environment, close
+from pivec.rollouts.environment import Environment, close, retried
 from pivec.rollouts.episodes import PlayedPolicy, PolicyEpisodes, Quota, StepBuffer, episode_seeds
 from pivec.rollouts.features import feature_rows
 from pivec.rollouts.lanes import Lanes, Layout, choose_array_lanes, layout, make_lanes
@@ -32,6 +32,19 @@ from pivec.terminal import Progress
 Player = tuple[int, NamedPolicy, Quota]
 
 PATIENCE = 60.0  # seconds without the end of an episode until a warning
+LONG, ENDLESS = 10**5, 10**7  # steps of an episode until a warning, and until an error
+_AT_RANDOM = 10  # times as many retries for an episode that fails at different steps
+_HOPELESS = 10  # policies that fail before any is finished, until the others are not tried
+
+
+@dataclass(frozen=True)
+class FailedEpisode:
+    """An episode whose environment raised; ``final`` if its policy was given up."""
+
+    index: int  # of the policy
+    number: int
+    error: PivecError
+    final: bool
 
 
 class _Slot:
@@ -58,9 +71,13 @@ class Rollout:
         like: Policy,
         settings: CollectOptions,
         count: Callable[[int], None] | None = None,
+        report: Callable[[FailedEpisode], None] | None = None,
     ) -> None:
         self.lanes, self.width, self.settings = lanes, shape.width, settings
-        self.count = count  # is called with the number of steps taken
+        self.count, self.report = count, report  # with steps taken and failures; see `play_here`
+        # Steps at which the episode in each lane failed before.
+        self.failures: list[list[int]] = [[] for _ in range(lanes.n)]
+        self.vacant = list(range(shape.slots))  # slots for the next policies
         self.slots: list[_Slot | None] = [None] * shape.slots
         self.episode = np.full(lanes.n, -1)  # the number of the episode in each lane, -1 if idle
         # Flat rows are needed as states or by networks; with features= of images by neither.
@@ -71,13 +88,14 @@ class Rollout:
         self.actors = make_actors(like, shape, self.buffer.steps, lanes, settings.deterministic)
         self.flatten |= self.actors.needs_flat
         self.flat, self.rows = self._rows()
-        self.waiting_since: float | None = None  # None once an episode ended or the user was warned
+        self.waiting_since: float | None = None  # None once an episode ended
+        self.warned = False  # of long episodes
 
     def run(self, group: Sequence[Player]) -> Iterator[PlayedPolicy]:
         """Play all policies of the group."""
         queue = deque(group)
         self.waiting_since = perf_counter()
-        self._fill(range(len(self.slots)), queue)
+        self._fill(queue)
         active = np.flatnonzero(self.episode >= 0)
         while len(active):
             self.buffer.write(self.rows[None])  # before policies get them, and may change them
@@ -85,15 +103,16 @@ class Rollout:
             if self.settings.actions:
                 self.buffer.write_actions(actions[None])
             ended, outcome = self._step(active, actions)
-            free = []
             for lane, terminated, truncated in zip(ended, *outcome, strict=True):
+                if self.episode[lane] < 0:  # its policy has been given up
+                    continue
                 self._finish(lane, bool(terminated), bool(truncated and not terminated))
                 finished = self._next(lane)
                 if finished is not None:
                     yield finished
-                    free.append(lane // self.width)
-            self._fill(free, queue)
-            if len(ended):
+                    self.vacant.append(lane // self.width)
+            if len(ended) or self.vacant:
+                self._fill(queue)
                 active = np.flatnonzero(self.episode >= 0)
                 self.waiting_since = None
             if self.buffer.time == self.buffer.steps:
@@ -114,10 +133,22 @@ class Rollout:
     ) -> tuple[list[int], tuple[NDArray[np.bool_], NDArray[np.bool_]]]:
         try:
             rewards, terminated, truncated = self.lanes.step(active, actions)
-            if np.isnan(rewards).any():
-                unknown = BadData("the reward is NaN: check the environment")
-                unknown.lane = int(active[np.isnan(rewards)][0])
-                raise unknown
+            if not np.isfinite(rewards).all():
+                first = int(np.flatnonzero(~np.isfinite(rewards))[0])
+                wrong = BadData(
+                    f"{self.lanes.name} returned the reward {rewards[first]}, but rewards must be "
+                    "finite: check the environment"
+                )
+                wrong.lane = int(active[first])
+                raise wrong
+        except PivecError as error:
+            raise self._located(error, error.lane) from error
+        if self.lanes.failed:
+            stepped = ~np.isin(active, list(self.lanes.failed))
+            active, rewards = active[stepped], rewards[stepped]
+            terminated, truncated = terminated[stepped], truncated[stepped]
+            self._restart_failed()
+        try:
             self.flat, self.rows = self._rows()
         except PivecError as error:
             raise self._located(error, error.lane) from error
@@ -147,6 +178,7 @@ class Rollout:
                 "states must be finite: check the environment, or replace the value with features="
             )
         slot.episodes.put(number, episode)
+        self.failures[lane].clear()
         self._thin(lane)
 
     def _next(self, lane: int) -> PlayedPolicy | None:
@@ -162,8 +194,13 @@ class Rollout:
             return None
         return PlayedPolicy(slot.index, slot.named, slot.episodes.all(), slot.episodes.every)
 
-    def _fill(self, slots: Sequence[int], queue: deque[Player]) -> None:
-        """Give free slots to the next policies in the queue."""
+    def _fill(self, queue: deque[Player]) -> None:
+        """Give vacant slots to the next policies in the queue."""
+        while self.vacant:  # again if a policy is given up at once
+            slots, self.vacant = self.vacant, []
+            self._assign(slots, queue)
+
+    def _assign(self, slots: Sequence[int], queue: deque[Player]) -> None:
         taken: dict[int, _Slot] = {}
         for slot in slots:
             self.slots[slot] = None
@@ -183,18 +220,25 @@ class Rollout:
             self.lanes.set_policy(mine, policy.named.policy, self.settings.deterministic)
             numbers = range(policy.quota.first, policy.quota.end)[: self.width]
             for lane, number in enumerate(numbers, slot * self.width):
-                self._start(lane, number)
+                if self.slots[slot] is not None:  # it has not been given up
+                    self._start(lane, number)
 
     def _start(self, lane: int, number: int) -> None:
+        """Start an episode, after a failure again in a fresh environment."""
         slot = self._slot(lane)
         seed = int(slot.seeds[number])
         self.buffer.begin(lane, seed)
         self.episode[lane] = number
-        try:
-            self.lanes.reset(lane, seed)
-            flat, rows = self._rows(slice(lane, lane + 1))
-        except PivecError as error:
-            raise self._located(error, lane) from error
+        while True:
+            try:
+                self.lanes.reset(lane, seed)
+                flat, rows = self._rows(slice(lane, lane + 1))
+                break
+            except EnvironmentFailure as error:
+                if not self._may_retry(lane, error):
+                    return
+            except PivecError as error:
+                raise self._located(error, lane) from error
         if self.flatten:
             self.flat[lane] = flat[0]
         if self.features is not None:
@@ -202,19 +246,60 @@ class Rollout:
         # If the buffer is full, the first action belongs to the next chunk.
         self.actors.begin(lane, int(slot.streams[number]), self.buffer.time % self.buffer.steps)
 
+    def _restart_failed(self) -> None:
+        """Start the episodes of failed lanes again; with the same seed they are the same."""
+        failed, self.lanes.failed = self.lanes.failed, {}
+        for lane, error in failed.items():
+            if self.episode[lane] >= 0 and self._may_retry(lane, error):
+                self._start(lane, int(self.episode[lane]))
+
+    def _may_retry(self, lane: int, error: EnvironmentFailure) -> bool:
+        """Report a failure of the environment in a lane; without retries left, give up its policy.
+
+        The same episode fails at the same step again if the reason is not chance. A policy is given
+        up as a whole, since it is stored as a whole.
+        """
+        self.lanes.discard(lane)
+        steps, retries = self.failures[lane], self.settings.retries
+        steps.append(int(self.buffer.lengths[lane]))
+        final = steps.count(steps[-1]) > retries or len(steps) > _AT_RANDOM * retries
+        located = self._located(error, lane)
+        if final and retries:
+            located = EnvironmentFailure(f"{located}; all {len(steps)} attempts failed")
+        if self.report is not None:
+            index, number = self._slot(lane).index, int(self.episode[lane])
+            self.report(FailedEpisode(index, number, located, final))
+        elif final:
+            raise located from error
+        if final:
+            slot = lane // self.width
+            for own in range(slot * self.width, (slot + 1) * self.width):
+                self.buffer.begin(own, -1)  # which forgets its episode
+                self.failures[own].clear()
+                self.episode[own] = -1
+            self.slots[slot] = None
+            self.vacant.append(slot)
+        return not final
+
+    def _check_lengths(self, active: NDArray[np.intp]) -> None:
+        """Warn of episodes that seem to have no end; raise an error before memory runs out."""
+        lane = int(active[self.buffer.lengths[active].argmax()])
+        steps = int(self.buffer.lengths[lane])
+        waited = 0.0 if self.waiting_since is None else perf_counter() - self.waiting_since
+        advice = (
+            f"{self.lanes.name} has not ended this episode: if it never does, truncate episodes "
+            "with --max-steps (in Python max_steps=)"
+        )
+        if steps >= ENDLESS:
+            raise self._located(BadData(advice), lane)
+        if not self.warned and (steps >= LONG or waited > PATIENCE):
+            self.warned = True
+            warnings.warn(str(self._located(BadData(advice), lane)), PivecWarning, stacklevel=3)
+
     def _clear_buffer(self, active: NDArray[np.intp]) -> None:
         """Move the rows of running episodes out of the buffer; begin a chunk of random numbers."""
-        if self.waiting_since is not None and self.settings.max_steps is None:
-            waited = perf_counter() - self.waiting_since
-            if waited > PATIENCE:
-                self.waiting_since = None
-                warnings.warn(
-                    f"no episode has ended in {waited:.0f} s and {self.buffer.lengths.max()} "
-                    "steps: if the environment never ends one, truncate them with --max-steps (in "
-                    "Python max_steps=)",
-                    PivecWarning,
-                    stacklevel=2,
-                )
+        if self.settings.max_steps is None and len(active):
+            self._check_lengths(active)
         running = self.buffer.clear(active, lambda lane: self._slot(lane).episodes.every)
         self.actors.renew(running)
         if self.settings.max_states_per_policy is not None:
@@ -269,11 +354,13 @@ def play_policies(
     ``keep`` gets the index in ``policies`` and the `PlayedPolicy` when it is done, or what ``pack``
     made of it in the worker. An episode depends only on (seed, what the policy is, number of the
     episode) and the backend. With ``quotas`` each policy plays other episodes, see `Quota`.
-    Policies that kill their worker are reported after all others have played.
+    Policies that kill their worker, or whose environment raises in all attempts, are reported after
+    all others have played; errors of any other kind at once.
     """
     bound = bind(environment, policies) if policies else []
     quotas = quotas or [Quota(options.episodes)] * len(bound)
-    engine, done, failures = current(), set[int](), list[WorkFailed]()
+    engine, done, failed = current(), set[int](), dict[int, PivecError]()
+    repeated: dict[tuple[int, int], PivecError] = {}  # first failures, by policy and episode
     if engine.n_workers > 1 and options.threads is None:
         options = replace(options, threads=max(1, usable_cores() // engine.n_workers))
 
@@ -281,10 +368,22 @@ def play_policies(
         mine, theirs = [bound[i] for i in numbers], [quotas[i] for i in numbers]
         return _Share(environment, options, pack, numbers, mine, theirs)
 
+    def fail(number: int, error: PivecError) -> None:
+        if not failed and len(done) + 1 < len(bound):  # which may take hours
+            warnings.warn(f"{error}; other policies continue", PivecWarning, stacklevel=2)
+        failed.setdefault(number, error)
+        if len(failed) >= _HOPELESS and not done:
+            raise error
+
     def take(_: _Share, message: Any) -> None:
         if isinstance(message, int):
             if progress is not None:
                 progress.count(message)
+        elif isinstance(message, FailedEpisode):
+            if message.final:
+                fail(message.index, message.error)
+            else:
+                repeated.setdefault((message.index, message.number), message.error)
         elif message[0] not in done:  # a second attempt plays it again
             number, content = message
             done.add(number)
@@ -300,12 +399,27 @@ def play_policies(
         name=lambda item: ", ".join(named.info.label for named in item.policies),
         quiet=False,
     ):
-        if isinstance(reply.failure, WorkFailed) and reply.failure.died:
-            failures.append(reply.failure)
-        elif reply.failure is not None:
-            raise reply.failure
-    if failures:
-        raise failures[0]
+        failure = reply.failure
+        if isinstance(failure, EnvironmentFailure) or (
+            isinstance(failure, WorkFailed) and failure.died
+        ):
+            for number in set(reply.item.numbers) - done:
+                fail(number, failure)
+        elif failure is not None:
+            raise failure
+    if overcome := [error for (number, _), error in repeated.items() if number not in failed]:
+        total = sum(quota.end - quota.first for quota in quotas)
+        warnings.warn(
+            f"{len(overcome)} of {total} episodes failed and were repeated in a fresh environment, "
+            f"such as {overcome[0]}",
+            PivecWarning,
+            stacklevel=2,
+        )
+    if failed:
+        error = failed[min(failed)]
+        if len(failed) == 1:
+            raise error
+        raise type(error)(f"{error}; {len(failed) - 1} other policies failed as well") from error
 
 
 def _filling(environment: Environment, options: CollectOptions, n: int) -> int:
@@ -338,10 +452,12 @@ def play_here(
     options: CollectOptions,
     count: Callable[[int], None] | None = None,
     quotas: Sequence[Quota] | None = None,
+    report: Callable[[FailedEpisode], None] | None = None,
 ) -> Iterator[PlayedPolicy]:
     """Play policies that are bound to the spaces (see `bind`) in this process.
 
-    ``count`` is called with the numbers of steps taken.
+    ``count`` is called with the numbers of steps taken, and ``report`` with episodes that failed.
+    Without it, a policy that must be given up is an error; with it, the others are played.
     """
     quotas = quotas or [Quota(options.episodes)] * len(policies)
     groups: dict[Hashable, list[Player]] = {}
@@ -353,14 +469,15 @@ def play_here(
             shape = layout(environment, options, len(group), most)
             lanes = make_lanes(environment, options.backend, shape, options.threads)
             try:
-                yield from Rollout(lanes, shape, group[0][1].policy, options, count).run(group)
+                like = group[0][1].policy
+                yield from Rollout(lanes, shape, like, options, count, report).run(group)
             finally:
                 lanes.close()
 
 
 def bind(environment: Environment, policies: Sequence[NamedPolicy]) -> list[NamedPolicy]:
     """Bind policies to the spaces of the environment, if they have ``bind``."""
-    env = environment.make()
+    env = retried(environment, environment.make)
     close(env, environment.name)
     bound = []
     for named in policies:
@@ -396,8 +513,11 @@ def _play_share(share: _Share, tell: Tell) -> None:
         if tell(unreported, seldom=True):
             unreported = 0
 
-    where = share.environment
-    for played in play_here(where, share.policies, share.options, count, share.quotas):
+    def report(failed: FailedEpisode) -> None:
+        tell(replace(failed, index=share.numbers[failed.index]))
+
+    where, options = share.environment, share.options
+    for played in play_here(where, share.policies, options, count, share.quotas, report):
         content = (played.episodes, played.every) if share.pack is None else share.pack(played)
         tell((share.numbers[played.index], content))
     tell(unreported)

@@ -245,10 +245,15 @@ def warn_of_constants(data: VisitedStates) -> None:
     if 2 * len(same) <= len(counted) or data.n_states == 1:
         return
     names = ", ".join(same[:3]) + (", ..." if len(same) > 3 else "")
-    warnings.warn(
+    message = (
         f"{len(same)} of {len(counted)} features are the same in every state of every policy "
         f"({names}), so distances depend only on the others: if that is not intended, choose other "
-        "--features (from Python features=)",
-        PivecWarning,
-        stacklevel=3,
+        "--features (from Python features=)"
     )
+    if not varies.any():
+        message = (
+            f"all {data.n_states} states of all policies are identical, so states cannot "
+            "distinguish policies: check the environment, or choose other --features (from Python "
+            "features=)"
+        )
+    warnings.warn(message, PivecWarning, stacklevel=3)

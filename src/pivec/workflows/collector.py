@@ -252,7 +252,7 @@ class Collector:
 _NAMED_ABOVE = {"env_kwargs", "wrappers", "atari", "imports", "features", "keep_policies"}
 _NAMED_ABOVE |= {"agent", "partners", "joint"}  # which are among the arguments
 _NO_PART = {"episodes", "feature_names", "n_envs", "threads", "trust"}
-_NO_PART |= {"engine", "jobs", "without_normaliser", "skip_unreadable"}
+_NO_PART |= {"engine", "jobs", "retries", "without_normaliser", "skip_unreadable"}
 
 _ALL = 10**9  # more episodes than any policy has
 
@@ -283,6 +283,14 @@ def _space_and_names(
     States far from zero need features of their own, see `pivec.rollouts.observations`.
     """
     probe = Probe.of(environment, features)
+    if probe.ignores_seed:
+        warnings.warn(
+            f"{environment.name} ignores its seed (two resets with seed 0 returned different "
+            "observations), so results are not reproducible: draw all random numbers in it from "
+            "self.np_random, after super().reset(seed=seed)",
+            PivecWarning,
+            stacklevel=3,
+        )
     if features is None:
         default = spaces.feature_names(probe.space)
         if not default:
