@@ -151,7 +151,7 @@ def nothing(observations):
 def test_a_comparison_of_what_coincides_warns(tmp_path):
     with (
         pytest.warns(PivecWarning, match="distances are 0"),
-        pytest.warns(PivecWarning, match="3 of 3 features"),
+        pytest.warns(PivecWarning, match="all 74 states"),
         pytest.warns(PivecWarning, match="alike"),
     ):
         pivec.compare(
@@ -159,4 +159,4 @@ def test_a_comparison_of_what_coincides_warns(tmp_path):
         )
     page = (tmp_path / "report.html").read_text()
     assert "distances are 0" in page
-    assert "3 of 3 features" in page
+    assert "all 74 states" in page
