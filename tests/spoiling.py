@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import functools
 import io
+import itertools
 import json
 import os
 import pickle
+import pickletools
 import signal
 import struct
 import subprocess
@@ -29,6 +31,26 @@ MEMORY, SECONDS = 1_000_000_000, 20  # of the processor; five times that by the 
 ODD = [
     *(None, True, -1, 0, 10**30, 1e308, float("nan"), "", "x", [], {}, [[]], ["a"], 2**31, 2**64),
     *(10**400, [10**400], -(10**400), {"a": {"b": []}}, "\x1b[2J", [None], [True], [[1.0], [2.0]]),
+]
+
+# Instructions of pickles that push a value, and values that nobody expects there.
+PUSHING = b"KJMGX\x8cNC\x88\x89\x8a"
+_PUT, _GET = b"r\xff\xff\x00\x00", b"j\xff\xff\x00\x00"
+PUSHED = [
+    *(
+        b"N",
+        b"\x88",
+        b")",
+        b"]",
+        b"}",
+        b"K\x00",
+        b"C\x00",
+        b"J\xff\xff\xff\x7f",
+        b"J\x00\x00\x00\x80",
+    ),
+    *(b"G\x7f\xf8" + bytes(6), b"G\x7f\xf0" + bytes(6), b"\x8a\x09" + b"\x7f" * 9),
+    *(b"X" + bytes(4), b"X\x03\x00\x00\x00\n\x1b\x07", b"\x8b\x00\x10\x00\x00" + b"\x7f" * 4096),
+    *(b")" + b"\x85" * 5000, b")" + (_PUT + _GET + b"\x86") * 90, b"]" + _PUT + _GET + b"a"),
 ]
 
 
@@ -92,6 +114,8 @@ def spoil(data: bytes, rng: np.random.Generator, others: list[bytes]) -> bytes:
                 return _spoil_inside(data, rng, others)
             if data[:1] in b"{[":
                 return _spoil_json(data, rng)
+            if data[:1] == b"\x80" and data[-1:] == b".":
+                return _spoil_pickle(data, rng)
             content[rng.integers(len(content))] = rng.integers(256)
     return bytes(content)
 
@@ -156,6 +180,30 @@ def _spoil_json(data, rng):
             at[key] = ODD[rng.integers(len(ODD))]
         break
     return json.dumps(value).encode()
+
+
+def _spoil_pickle(data, rng):
+    """A pickle with instructions repeated, removed, exchanged or replaced by odd values."""
+    try:
+        starts = [start for opcode, _, start in pickletools.genops(data)]
+    except Exception:
+        return data[::-1]
+    parts = [data[a:b] for a, b in itertools.pairwise([*starts, len(data)])]
+    for _ in range(int(rng.integers(1, 4))):
+        first, last = sorted(rng.integers(len(parts), size=2).tolist())
+        match int(rng.integers(6)):
+            case 0:
+                parts[first:first] = parts[first:last][:20]
+            case 1:
+                parts[last:last] = parts[first : first + 1]
+            case 2:
+                parts[first : first + 1] = [parts[last]]
+            case 3 if len(parts) > 1:
+                del parts[first]
+            case _:
+                values = [i for i, part in enumerate(parts) if part[:1] in PUSHING] or [first]
+                parts[values[rng.integers(len(values))]] = PUSHED[rng.integers(len(PUSHED))]
+    return b"".join(parts)
 
 
 def spoilt(files: dict[str, bytes], seed: int, rounds: int, others: list[bytes]):

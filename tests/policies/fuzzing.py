@@ -126,6 +126,10 @@ def samples(folder):
             "a.json": json.dumps(DESCRIPTION).encode(),
         },
         "brax": {"a.pickle": brax_bytes(tree(4, 5, 4))},
+        "pickled flax": {
+            "a.pkl": pickle.dumps({"params": tree(4, 5, 3)}),
+            "a.json": json.dumps(DESCRIPTION).encode(),
+        },
     }
 
 

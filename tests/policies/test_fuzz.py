@@ -34,7 +34,7 @@ NAMES = [
         "onnx inside",
         "neat",
     ),
-    *("pickled neat", "flax", "brax"),
+    *("pickled neat", "flax", "brax", "pickled flax"),
 ]
 # Others are whole names, of files in folders: see test_libraries.
 SUFFIXES = sorted(suffix for suffix in FORMATS if suffix.startswith("."))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 import shutil
 from dataclasses import dataclass
@@ -227,3 +228,70 @@ def test_aliases_in_the_configuration_of_a_run(tmp_path):
     (tmp_path / "run" / "params" / "agent.yaml").write_text(text)
     with pytest.raises(BadPolicyFile, match=r"agent\.yaml"):
         load_policies(tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    "pushed",
+    [
+        b"K\x00" + b"}" + b"\x8a\x09" + b"\x7f" * 9 + b"K\x01s",  # a number of 72 bits
+        b"K\x00" + b"}" + b"\x8a\x09" + b"\x7f" * 9 + b"K\x01\x86K\x01s",
+        b"K\x00" + b"}X\x91\x01\x00\x00" + b"a" * 401 + b"K\x01s",
+        b"K\x00c" + b"a" * 300 + b"\n" + b"b" * 300 + b"\n",
+    ],
+)
+def test_keys_and_names_are_short(pushed):
+    with pytest.raises(BadPolicyFile):
+        read_objects(b"\x80\x02" + pushed + b"\x86.", ANY)
+
+
+def test_types_of_numbers_are_not_parsed_if_they_are_long():
+    fields = b"f4," * 100_000  # 0.3 s each
+    data = pickle.dumps(np.zeros(2), 2).replace(
+        b"X\x02\x00\x00\x00f8", b"X" + (300_000).to_bytes(4, "little") + fields
+    )
+    with pytest.raises(BadPolicyFile):
+        read_objects(data, ANY)
+
+
+def test_a_shared_array_counts_as_often_as_it_occurs(tmp_path):
+    shutil.copytree(ROWS / "rllib-ppo" / "checkpoint_000000", tmp_path / "run")
+    load = loader(tmp_path / "run" / MODULE / "module_state.pkl", tmp_path / "run")
+    weight = np.zeros((1000, 1000), "f4")
+    names = [
+        f"{part}.net.mlp.{2 * i}.weight" for part in ("encoder.encoder", "pi") for i in range(500)
+    ]
+    shared = dict.fromkeys(names, weight) | {
+        name.replace("weight", "bias"): np.zeros(1000, "f4") for name in names
+    }
+    with pytest.raises(BadPolicyFile, match=r"more than \d+ bytes"):
+        load(pickle.dumps(shared))  # 4 MB, of which 4 GB would be made
+
+
+def test_a_layer_may_be_listed_once(tmp_path):
+    arrays = {"a.weight": np.eye(3, dtype="f4"), "a.bias": np.zeros(3, "f4")}
+    np.savez(tmp_path / "a.npz", **arrays)
+    for layers in (["a", "a"], ["a", ["a.weight", None]], ["a.weight", "a"]):
+        description = {"layers": layers, "activation": "tanh", "head": "categorical"}
+        (tmp_path / "a.json").write_text(json.dumps(description))
+        with pytest.raises(BadPolicyFile, match="layers"):
+            load_policies(tmp_path / "a.npz")
+
+
+@pytest.mark.parametrize("text", [b"a", b"cloudpickle", b"model_weights", b"dyn/", b".weight"])
+def test_long_text_is_searched_once(tmp_path, text):
+    for name in ("a.pkl", "a.pt", "a.zip"):
+        with pytest.raises(BadPolicyFile):
+            loader(tmp_path / name)(b"\x80\x04" + text * (2_000_000 // len(text)))
+
+
+def test_messages_are_short_and_of_one_line(tmp_path):
+    shutil.copytree(ROWS / "rllib-ppo-images" / "checkpoint_000000", tmp_path / "run")
+    file = tmp_path / "run" / MODULE / "class_and_ctor_args.pkl"
+    value = read_objects(file.read_bytes(), ANY)
+    value["ctor_args_and_kwargs"][1]["observation_space"].state["_shape"] = ("\n",) * 10_000
+    with pytest.raises(BadPolicyFile) as raised:
+        loader(file, tmp_path / "run")(written(value))
+    assert len(str(raised.value)) < 3000
+    with pytest.raises(BadPolicyFile) as raised:
+        loader(tmp_path / "a.pkl")(b"\x80\x04X\x05\x00\x00\x00a\nb\x1b[X\x01\x00\x00\x00\r\x93)R.")
+    assert str(raised.value).isprintable()

@@ -25,6 +25,7 @@ from pivec.policies.forward import Tensors
 
 MAX_OPCODES = 1_000_000
 MAX_DEPTH = 100  # of values within values
+MAX_TYPE = 20  # characters of a type of numbers
 MAX_NAME = 400  # characters of a key, or of a name to import
 MAX_DIMENSIONS = 8
 MAX_SIZE = 1 << 30
@@ -110,8 +111,9 @@ class Interpreter:
         """Check a key of a dictionary."""
         if not isinstance(key, str | int):
             raise self.fail("a dictionary has keys that are neither text nor numbers")
-        if isinstance(key, str) and len(key) > MAX_NAME:
-            raise self.fail(f"a key has {len(key)} characters, more than {MAX_NAME}")
+        # The hash of a long number is computed again for each use.
+        if (len(key) > MAX_NAME) if isinstance(key, str) else (key.bit_length() > 64):
+            raise self.fail(f"a key has more than {MAX_NAME} characters, or more than 64 bits")
         return key
 
     def name(self, module: Any, attribute: Any) -> Name:
@@ -278,7 +280,7 @@ def check_values(value: Any, budget: Budget) -> None:
     """Reject values that would take forever to hash, compare, print or copy.
 
     Tuples, lists and dictionaries may share parts, so that a few hundred bytes stand for 2**100
-    values. Parts count as often as they occur, and must fit into what is left of the ``budget``.
+    values or copies of an array. Parts count as often as they occur, and must fit into the budget.
     Objects are hashed, compared and printed by name, so their attributes are values of their own.
     """
     known: dict[int, tuple[int, int]] = {}  # of containers, by id
@@ -292,7 +294,8 @@ def check_values(value: Any, budget: Budget) -> None:
             if kind in _SCALARS:
                 size += sys.getsizeof(part)
             elif not isinstance(part, _CONTAINERS):
-                size += PRINTED
+                array = as_array(part)
+                size += PRINTED + (0 if array is None else array.nbytes)
                 if kind is Object and id(part) not in objects:
                     objects.add(id(part))
                     values.append(part.state)
@@ -306,7 +309,7 @@ def check_values(value: Any, budget: Budget) -> None:
                 size, depth = size + more, max(depth, below + 1)
         if level + depth > MAX_DEPTH:
             raise deep
-        if size > budget.left:
+        if size > budget.total:
             budget.spend(size)  # which raises
         return size, depth
 
@@ -342,7 +345,7 @@ class _ObjectInterpreter(Interpreter):
                 return self.build(_Array(), (0, *state)).values
             case "numpy._core.multiarray.scalar", (_Dtype() as dtype, bytes(raw)):
                 return self.array(raw, dtype, (), fortran=False)[()]
-            case "numpy.dtype", (str(code), *_):
+            case "numpy.dtype", (str(code), *_) if len(code) < MAX_TYPE:
                 return _Dtype(code)
             case "_codecs.encode", (str(text), "latin1"):
                 self.budget.spend(len(text))
@@ -383,8 +386,11 @@ class _ObjectInterpreter(Interpreter):
 
     def key(self, key: Any) -> Any:
         # None is RLlib's only agent; pairs of numbers are connections of a NEAT genome.
-        pair = isinstance(key, tuple) and len(key) == 2 and all(type(n) is int for n in key)
-        return key if key is None or pair else super().key(key)
+        if isinstance(key, tuple) and len(key) == 2 and all(type(n) is int for n in key):
+            for number in key:
+                super().key(number)
+            return key
+        return key if key is None else super().key(key)
 
     def array(self, raw: bytes, dtype: _Dtype, shape: Any, fortran: bool) -> NDArray[Any]:
         order = "<" if dtype.order == "=" else dtype.order

@@ -29,6 +29,7 @@ from pivec.policies.policy import Policy
 from pivec.terminal import printable
 
 MAX_BYTES, MAX_SIBLING_BYTES = 1 << 30, 1 << 26
+MAX_MESSAGE = 2000  # characters of an error
 JSON_ITEM = 72  # bytes of an empty list and its place in another one
 FOLDER_DESCRIPTION = "policies.json"
 PICKLES = (".pkl", ".pickle")
@@ -64,6 +65,7 @@ PICKLED = {
 }
 
 # Well-known files without a reader: pattern of the name, pattern of the content, what they are.
+# Contents are hostile: a pattern with `.*` must start with ^, or its time is quadratic.
 EXPORT = "export the policy as ONNX, or pass a function that calls it as module:object"
 TENSORFLOW = f"of TensorFlow, which pivec does not read: {EXPORT}"
 PICKLE = r".*\.(pkl|pickle|p)|[^.]*"
@@ -81,8 +83,8 @@ UNREADABLE = {
     (r".*\.(h5|hdf5)", "model_weights|keras_version"): f"a Keras model {TENSORFLOW}",
     (r".*\.(h5|hdf5)", ""): "an HDF5 file, not a policy: `pivec import` reads recorded episodes",
     (r".*\.zip", "parameter_list"): OLD_BASELINES,
-    (PICKLE, r"stable_baselines\.|cloudpickle.*stable_baselines/"): OLD_BASELINES,
-    (PICKLE, r"stable_baselines3\.common\.buffers|tianshou\.data\.buffer|[a-z.]*ReplayBuffer"): (
+    (PICKLE, r"stable_baselines\.|^(?=.*cloudpickle).*stable_baselines/"): OLD_BASELINES,
+    (PICKLE, r"stable_baselines3\.common\.buffers|tianshou\.data\.buffer|ReplayBuffer"): (
         "a replay buffer, not a policy: leave it out"
     ),
     (PICKLE, r"stable_baselines3\.common\.vec_env\.vec_normalize"): (
@@ -204,8 +206,9 @@ def about(name: str) -> Iterator[None]:
         try:
             yield
         except (BadPolicyFile, UsageError) as error:
-            # Text of the file in it may hold control characters, or many lines.
-            raise BadPolicyFile(f"{name} cannot be read: {printable(str(error))}") from error
+            # Text of the file in it may be long, and hold control characters.
+            what = printable(str(error)[:MAX_MESSAGE])
+            raise BadPolicyFile(f"{name} cannot be read: {what}") from error
 
 
 @contextlib.contextmanager

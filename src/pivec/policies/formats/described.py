@@ -81,6 +81,10 @@ def make_network(
     order, listed = choice(description, "weights", ORDERS, "out-in"), description.get("layers")
     if not isinstance(listed, list) or not 0 < len(listed) <= MAX_LAYERS:
         raise UsageError("layers must be a list of the names of the layers' tensors")
+    firsts = [entry[0] if isinstance(entry, list) and entry else entry for entry in listed]
+    names = [name.removesuffix(".weight") for name in firsts if isinstance(name, str)]
+    if len(set(names)) < len(names):  # a small file would be a network of any size
+        raise UsageError("layers lists a layer twice")
     parts = [_layers(entry, tensors, order) for entry in listed]
     if name := description.get("parallel"):
         parts[-1] = [_side_by_side(parts[-1], _layers(name, tensors, order))]

@@ -30,7 +30,7 @@ from pivec.policies.formats.described import (
 )
 from pivec.policies.forward import Normaliser, Tensors
 from pivec.policies.policy import natural_key
-from pivec.policies.tensors import MAX_NAME, NeedsCode, Object, as_array, read_objects
+from pivec.policies.tensors import MAX_NAME, MAX_TYPE, NeedsCode, Object, as_array, read_objects
 
 MAX_AXES = 8
 MAX_LIST = 4096  # entries of a list; Flax writes lists as mappings
@@ -106,7 +106,7 @@ def _array(shape: list[Any], name: str, raw: bytes) -> NDArray[Any]:
         raise BadPolicyFile("an array in it has an invalid shape")
     half = name == "bfloat16"  # the upper half of a float32
     try:
-        dtype = np.dtype("<u2" if half else name)
+        dtype = np.dtype("<u2" if half else name[:MAX_TYPE])
     except TypeError:
         dtype = np.dtype(object)
     if dtype.kind not in "biuf" or math.prod(shape) * dtype.itemsize != len(raw):
