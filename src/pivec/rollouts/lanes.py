@@ -233,7 +233,7 @@ class GymnasiumLanes(Lanes):
         for i, lane in enumerate(lanes.tolist()):
             try:
                 shown, reward, over, cut, infos[lane] = envs[lane].step(moves[lane])
-                rewards[i] = reward if isinstance(reward, _NUMBER) else _scalar(reward)
+                rewards[i] = reward if type(reward) in _NUMBERS else _scalar(reward)
                 terminated.append(bool(over))
                 truncated.append(bool(cut))
                 if type(shown) is np.ndarray and usual == (shown.dtype, shown.shape):
@@ -321,7 +321,7 @@ def _failed(name: str, what: str, error: BaseException, lane: int | None = None)
     return failed
 
 
-_NUMBER = float, int, np.floating, np.integer  # types of usual rewards
+_NUMBERS = frozenset({float, int, bool, np.float64, np.float32, np.int64})  # usual rewards
 
 
 def _scalar(reward: Any) -> float:
