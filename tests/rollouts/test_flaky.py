@@ -110,6 +110,25 @@ def test_other_policies_are_finished_and_kept(jobs, healthy, tmp_path):
     assert same(repaired, pivec.collect(Flaky, policies, episodes=5))
 
 
+def lengths_of_working(observations, infos, environments):
+    assert not any(env.unwrapped.broken for env in environments)
+    return np.array([[env.unwrapped.length] for env in environments])
+
+
+@pytest.mark.parametrize("n_envs", [1, 2, 64])
+def test_features_do_not_get_broken_environments(n_envs):
+    options = {"features": lengths_of_working, "episodes": 4, "n_envs": n_envs}
+    expected = pivec.collect(Flaky, "random:9", **options)
+    seeds = [int(expected[label].seeds[2]) for label in expected.labels[:3]]
+    make = functools.partial(Flaky, step_every=53, doomed=seeds)
+    with (
+        pytest.warns(PivecWarning, match="of 36"),
+        pytest.warns(PivecWarning, match="continue"),
+        pytest.raises(EnvironmentFailure, match=f"seed {seeds[0]}.*2 other"),
+    ):
+        pivec.collect(make, "random:9", **options)
+
+
 def test_retries_are_counted():
     asked = Counter()
 

@@ -250,6 +250,12 @@ class GymnasiumLanes(Lanes):
 
     def discard(self, lane: int) -> None:
         self._discarded.add(lane)
+        # Features must not get a broken environment, not even in an idle lane.
+        whole = (i for i in range(self.n) if i not in self._discarded)
+        other = next((i for i in whole if self._shown[i] is self._envs[i]), lane)
+        for i in range(self.n):
+            if self._shown[i] is self._envs[lane]:
+                self._infos[i], self._shown[i] = self._infos[other], self._shown[other]
 
     def set_policy(self, lanes: range, policy: Any, deterministic: bool) -> None:
         """Tell multi-agent environments, whose partners may be the policy itself."""

@@ -149,7 +149,8 @@ class Rollout:
             terminated, truncated = terminated[stepped], truncated[stepped]
             self._restart_failed()
         try:
-            self.flat, self.rows = self._rows()
+            if len(active):  # or there may be no environment to show
+                self.flat, self.rows = self._rows()
         except PivecError as error:
             raise self._located(error, error.lane) from error
         if self.late:
