@@ -47,7 +47,10 @@ class Broken(Countdown):
 
 
 class Flaky(Countdown):
-    """Every so many resets and steps in a process raise; the environment is broken afterwards."""
+    """Every so many resets and steps in a process raise, and all steps of ``doomed`` seeds.
+
+    The environment is broken afterwards.
+    """
 
     resets, steps = count(60), count(60)
 
@@ -56,11 +59,12 @@ class Flaky(Countdown):
         self.broken = False
 
     def reset(self, *, seed=None, options=None):
-        self._work(next(self.resets) % self.reset_every == 0 or seed in self.doomed)
+        self._work(next(self.resets) % self.reset_every == 0)
+        self.seed = seed
         return super().reset(seed=seed)
 
     def step(self, action):
-        self._work(next(self.steps) % self.step_every == 0)
+        self._work(next(self.steps) % self.step_every == 0 or self.seed in self.doomed)
         return super().step(action)
 
     def _work(self, fails):

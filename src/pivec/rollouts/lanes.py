@@ -80,7 +80,7 @@ class Lanes(ABC):
         """Step the given lanes, in ascending order; ``actions`` has a row for every lane.
 
         Returns rewards, terminated and truncated, one for each of the given lanes. Lanes whose
-        environment raised are stopped, and added to `failed`.
+        environment raised are added to `failed`; their next episode starts in a fresh one.
         """
 
     def inputs(self, rows: slice) -> Inputs:
@@ -92,9 +92,6 @@ class Lanes(ABC):
 
     def set_policy(self, lanes: range, policy: Any, deterministic: bool) -> None:  # noqa: B027
         """Tell environments that depend on it which policy acts in these lanes."""
-
-    def discard(self, lane: int) -> None:  # noqa: B027
-        """Start the next episode of ``lane`` in a fresh environment, if it has its own."""
 
     def release(self, slot: int) -> None:  # noqa: B027
         """Forget the policy in ``slot``."""
@@ -223,6 +220,7 @@ class GymnasiumLanes(Lanes):
             self._shown[lane] = self._envs[lane]
             spaces.assign(self.observations, lane, observation)
         except (Exception, SystemExit) as error:
+            self._discard(lane)
             raise _failed(self.name, f"reset(seed={seed})", error, lane) from error
 
     def step(self, lanes: NDArray[np.intp], actions: NDArray[Any]) -> Outcome:
@@ -244,13 +242,17 @@ class GymnasiumLanes(Lanes):
                 failed = _failed(self.name, f"step({moves[lane]!r})", error, lane)
                 if not isinstance(failed, EnvironmentFailure):
                     raise failed from error
+                self._discard(lane)
                 failed.__cause__, self.failed[lane] = error, failed
                 rewards[i], terminated[i:], truncated[i:] = 0.0, [False], [False]
         return rewards, np.array(terminated), np.array(truncated)
 
-    def discard(self, lane: int) -> None:
+    def _discard(self, lane: int) -> None:
+        """Start the next episode of a lane in a fresh environment.
+
+        Features must not get the broken one, not even in an idle lane.
+        """
         self._discarded.add(lane)
-        # Features must not get a broken environment, not even in an idle lane.
         whole = (i for i in range(self.n) if i not in self._discarded)
         other = next((i for i in whole if self._shown[i] is self._envs[i]), lane)
         for i in range(self.n):

@@ -260,7 +260,6 @@ class Rollout:
         The same episode fails at the same step again if the reason is not chance. A policy is given
         up as a whole, since it is stored as a whole.
         """
-        self.lanes.discard(lane)
         steps, retries = self.failures[lane], self.settings.retries
         steps.append(int(self.buffer.lengths[lane]))
         final = steps.count(steps[-1]) > retries or len(steps) > _AT_RANDOM * retries
