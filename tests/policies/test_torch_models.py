@@ -144,6 +144,21 @@ def test_weights_saved_with_other_objects_need_trust(tmp_path):
     assert trusted.info.fingerprint == plain.info.fingerprint
 
 
+@pytest.mark.filterwarnings("ignore::pivec.errors.PivecWarning")
+def test_devices_and_scores_next_to_the_weights_are_ignored(tmp_path):
+    actor = nn.Module()
+    actor.actor = module()
+    others = {"device": torch.device("cpu"), "best": np.float64(3.5), "returns": np.arange(3.0)}
+    fingerprints = set()
+    for more in ({}, others, {"size": torch.Size([2])}):
+        torch.save({"model": actor.state_dict(), **more}, tmp_path / "a.pth")
+        fingerprints.add(load_policies(tmp_path)[0].info.fingerprint)
+    assert len(fingerprints) == 1
+    torch.save({**actor.state_dict(), **others}, tmp_path / "a.pth")
+    with pytest.raises(BadPolicyFile, match="tensors"):
+        load_policies(tmp_path)
+
+
 def test_a_module_whose_class_cannot_be_imported_is_named(tmp_path):
     data = io.BytesIO()
     torch.save(Two(), data)

@@ -33,6 +33,17 @@ MAX_OBJECTS = 1 << 28  # bytes of the objects of a file
 ENTRY = 128  # bytes of an entry of a dictionary, with its share of free space
 PRINTED = 1024  # bytes of an array, a name or an object as text
 OPTIMISERS = ("_optimizers",)  # kept among the weights by Tianshou 2
+# Values that scripts save next to the weights: devices, and scores as NumPy's numbers.
+BESIDE_WEIGHTS = frozenset(
+    {
+        *("torch.device", "torch.Size", "numpy.dtype", "_codecs.encode"),
+        *(
+            f"numpy.{core}.multiarray.{name}"
+            for core in ("core", "_core")
+            for name in ("scalar", "_reconstruct")
+        ),
+    }
+)
 # Kinds of storage, and the type of their numbers (bfloat16 is the upper half of float32).
 STORAGES = {
     "FloatStorage": "f4",
@@ -64,6 +75,12 @@ class _Mark:
 
 
 EMPTY = {"MARK": _Mark, "EMPTY_TUPLE": tuple, "EMPTY_LIST": list, "EMPTY_DICT": dict}
+LITERALS = frozenset(
+    {
+        *("BININT", "BININT1", "BININT2", "LONG1", "LONG4", "BINFLOAT"),
+        *("BINUNICODE", "SHORT_BINUNICODE", "BINUNICODE8"),
+    }
+)
 
 
 class NeedsCode(BadPolicyFile):
@@ -173,6 +190,9 @@ class Interpreter:
         return self.stack[-1]
 
     def _step(self, name: str, argument: Any) -> None:
+        if name in LITERALS:
+            self.stack.append(argument)
+            return
         match name:
             case "PROTO" | "FRAME":
                 pass
@@ -191,22 +211,8 @@ class Interpreter:
                 self.stack.append(self._value(name, argument))
 
     def _value(self, name: str, argument: Any) -> Any:
-        """Value that an instruction pushes."""
+        """Value that an instruction pushes; the most frequent ones come first."""
         match name:
-            case "NONE" | "NEWTRUE" | "NEWFALSE":
-                return None if name == "NONE" else name == "NEWTRUE"
-            case "MARK" | "EMPTY_TUPLE" | "EMPTY_LIST" | "EMPTY_DICT":
-                return EMPTY[name]()
-            case "BININT" | "BININT1" | "BININT2" | "LONG1" | "LONG4" | "BINFLOAT":
-                return argument
-            case "BINUNICODE" | "SHORT_BINUNICODE" | "BINUNICODE8":
-                return argument
-            case "BINBYTES" | "SHORT_BINBYTES" | "BINBYTES8" | "BYTEARRAY8":
-                return bytes(argument)
-            case "TUPLE1" | "TUPLE2" | "TUPLE3":
-                return tuple([self._pop() for _ in range(int(name[-1]))][::-1])
-            case "TUPLE":
-                return tuple(self._pop_to_mark())
             case "PUT" | "BINPUT" | "LONG_BINPUT" | "MEMOIZE":
                 index = len(self.memo) if name == "MEMOIZE" else argument
                 self.memo[index] = self._pop()
@@ -215,6 +221,16 @@ class Interpreter:
                 if argument not in self.memo:
                     raise self.damaged("a memo is missing")
                 return self.memo[argument]
+            case "NONE" | "NEWTRUE" | "NEWFALSE":
+                return None if name == "NONE" else name == "NEWTRUE"
+            case "MARK" | "EMPTY_TUPLE" | "EMPTY_LIST" | "EMPTY_DICT":
+                return EMPTY[name]()
+            case "BINBYTES" | "SHORT_BINBYTES" | "BINBYTES8" | "BYTEARRAY8":
+                return bytes(argument)
+            case "TUPLE1" | "TUPLE2" | "TUPLE3":
+                return tuple([self._pop() for _ in range(int(name[-1]))][::-1])
+            case "TUPLE":
+                return tuple(self._pop_to_mark())
             case "GLOBAL":
                 return self.name(*argument.partition(" ")[::2])
             case "STACK_GLOBAL":
@@ -469,7 +485,9 @@ class _TorchInterpreter(Interpreter):
         self.contents: dict[str, bytearray] = {}
 
     def build(self, target: Any, state: Any) -> Any:
-        return target if isinstance(target, _OrderedDict) else super().build(target, state)
+        return (
+            target if isinstance(target, _OrderedDict | _Opaque) else super().build(target, state)
+        )
 
     def call(self, function: Name, arguments: tuple[Any, ...]) -> Any:
         match str(function):
@@ -481,6 +499,8 @@ class _TorchInterpreter(Interpreter):
                 if isinstance(arguments[0], np.ndarray):
                     return arguments[0]
                 raise self.fail("a parameter is not a tensor")
+            case name if name in BESIDE_WEIGHTS:
+                return _Opaque()
         return super().call(function, arguments)
 
     def new(self, kind: Name) -> Any:

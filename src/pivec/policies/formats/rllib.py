@@ -219,7 +219,8 @@ def _filters(config: Mapping[str, Any], shape: tuple[int, ...]) -> list[tuple[in
 
 def _activation(names: set[Any]) -> str:
     """The activation that layers share."""
-    known = {ACTIVATIONS.get(str(name).lower(), str(name).lower()) for name in names}
+    texts = {str(name)[:40].lower() for name in names}
+    known = {ACTIVATIONS.get(text, text) for text in texts}
     if len(known) > 1:
         raise BadPolicyFile(
             f"its layers have different activations ({', '.join(sorted(known))[:80]}), which is "
