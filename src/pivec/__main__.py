@@ -40,7 +40,7 @@ def main() -> None:
     handle(_exit)
     sys.unraisablehook = unraisable
     _open_closed_streams()
-    faulthandler.enable()  # names the line in which a library crashes the process
+    faulthandler.enable(2)  # prints the line in which a library crashes the process
     from pivec.cli import main as run
 
     handle(clean_up)

@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+import traceback
 import warnings
 from collections import Counter
 from pathlib import Path
@@ -105,6 +106,7 @@ def test_other_policies_are_finished_and_kept(jobs, healthy, tmp_path):
         pivec.collect(make, policies, episodes=5, store=tmp_path, jobs=jobs)
     facts = [label, "episode 3", f"seed {seed}", "ConnectionError", "29 of 30"]
     assert all(re.search(fact, str(error.value)) for fact in [*facts, str(tmp_path)])
+    assert "_work" in "".join(traceback.format_exception(error.value))  # where it was raised
     assert len(pivec.load(tmp_path)) == 29
     repaired = pivec.collect(functools.partial(Flaky), policies, episodes=5, store=tmp_path)
     assert same(repaired, pivec.collect(Flaky, policies, episodes=5))
@@ -124,7 +126,7 @@ def test_features_do_not_get_broken_environments(n_envs):
     with (
         pytest.warns(PivecWarning, match="of 36"),
         pytest.warns(PivecWarning, match="continue"),
-        pytest.raises(EnvironmentFailure, match=f"seed {seeds[0]}.*2 other"),
+        pytest.raises(EnvironmentFailure, match=f"seed {seeds[0]}.*3 policies failed"),
     ):
         pivec.collect(make, "random:9", **options)
 

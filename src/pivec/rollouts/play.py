@@ -6,6 +6,7 @@ does not change the result.
 
 from __future__ import annotations
 
+import traceback
 import warnings
 from collections import deque
 from collections.abc import Callable, Hashable, Iterator, Sequence
@@ -264,8 +265,11 @@ class Rollout:
         steps.append(int(self.buffer.lengths[lane]))
         final = steps.count(steps[-1]) > retries or len(steps) > _AT_RANDOM * retries
         located = self._located(error, lane)
-        if final and retries:
-            located = EnvironmentFailure(f"{located}; all {len(steps)} attempts failed")
+        if final:
+            if retries:
+                located = EnvironmentFailure(f"{located}; all {len(steps)} attempts failed")
+            # A note, unlike the exception itself, can be sent by a worker.
+            located.add_note("".join(traceback.format_exception(error.__cause__ or error)))
         if self.report is not None:
             index, number = self._slot(lane).index, int(self.episode[lane])
             self.report(FailedEpisode(index, number, located, final))
@@ -419,7 +423,7 @@ def play_policies(
         error = failed[min(failed)]
         if len(failed) == 1:
             raise error
-        raise type(error)(f"{error}; {len(failed) - 1} other policies failed as well") from error
+        raise type(error)(f"{error}; {len(failed)} policies failed") from error
 
 
 def _filling(environment: Environment, options: CollectOptions, n: int) -> int:
