@@ -42,9 +42,17 @@ JOBS = {  # the command, and one that was run before it, with fewer policies or 
         "collect CartPole-v1 runs random:4 --episodes 2 --out out -q",
     ),
     "compare": (f"compare CartPole-v1 runs random:2 --out out {TINY}", ""),
+    "compare until": (
+        f"compare CartPole-v1 runs random:2 --until 0.2 --at-most 8 --out out {TINY}",
+        f"compare CartPole-v1 runs --out out {TINY}",
+    ),
     "watch": (f"watch CartPole-v1 runs {WATCH}", ""),
     "watch more": (
         f"watch CartPole-v1 runs random:2 {WATCH}",
+        f"watch CartPole-v1 runs {WATCH}",
+    ),
+    "watch refit": (
+        f"watch CartPole-v1 runs random:3 --refit {WATCH}",
         f"watch CartPole-v1 runs {WATCH}",
     ),
     "same": (f"same CartPole-v1 runs/a.safetensors random --junit out/same.xml --json {TINY}", ""),
@@ -299,7 +307,7 @@ def test_a_few_kills(tmp_path, name, jobs):
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "jobs"), CASES)
 def test_killed_commands_can_be_run_again(tmp_path, name, jobs):
-    found = kills(tmp_path, name, jobs, 15)  # 210 in all
+    found = kills(tmp_path, name, jobs, 12)  # 216 in all
     assert found["problems"] == []
 
 
