@@ -61,6 +61,8 @@ JOBS = {  # the command, and one that was run before it, with fewer policies or 
 }
 CASES = [(name, jobs) for name in JOBS for jobs in (1, 2) if jobs == 1 or "import" not in name]
 SIGNALS = [signal.SIGKILL, signal.SIGINT, signal.SIGTERM]
+IMPORTS = 1.5  # seconds
+LONGEST = 15.0  # seconds until workers have noticed, on a busy machine: mostly less than one
 CHANGES = {"os.rename", "os.remove", "os.mkdir", "os.chmod", "os.truncate"}
 
 
@@ -86,9 +88,11 @@ class Ended(NamedTuple):
 
 
 def run(folder, command, kill=None):
-    """Run a command in a folder and stop it; no process of it is left a second later."""
+    """Run a command in a folder and stop it; no process of it is left soon after."""
     kill = kill or Kill(0)
-    token = secrets.token_hex(8)
+    token, files = secrets.token_hex(8), [folder / name for name in ("stdout", "stderr")]
+    for file in files:
+        file.write_bytes(b"")
     begun, stopped = time.monotonic(), float("inf")
     process = os.fork()
     if not process:
@@ -103,12 +107,12 @@ def run(folder, command, kill=None):
             end(process, kill.sign)
         ended = wait(process, 120)
     now = time.monotonic()
-    while (left := processes(token)) and time.monotonic() < now + 1:
+    while (left := processes(token)) and time.monotonic() < now + LONGEST:
         time.sleep(0.02)
     for pid in left:
         end(pid, signal.SIGKILL)
     assert not left, "processes are left"
-    texts = [(folder / name).read_text() for name in ("stdout", "stderr")]
+    texts = [file.read_text() for file in files]
     return Ended(os.waitstatus_to_exitcode(ended), *texts, now - begun, now - stopped)
 
 
@@ -117,7 +121,7 @@ def enter(folder, token, arguments, kill):
     os.setsid()
     os.chdir(folder)
     for number, name in (1, "stdout"), (2, "stderr"):
-        os.dup2(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
+        os.dup2(os.open(name, os.O_WRONLY), number)
     os.environ["KILLED"] = token
     if kill.fresh:
         os.execv(sys.executable, [sys.executable, "-m", "pivec", *arguments])
@@ -210,25 +214,18 @@ class Undisturbed:
         if earlier:
             assert run(base, earlier).code == 0
         self.before = content(base / "out")
-        fresh, self.ended = (self.complete(f"reference-{i}", i == 0) for i in range(2))
-        assert (fresh.code, fresh.err) == (self.ended.code, self.ended.err)
-        self.seconds = {True: fresh.seconds, False: self.ended.seconds}
-        self.after = content(folder / "reference-0" / "out")
-        assert self.after == content(folder / "reference-1" / "out")
-        self.n_changes = int((folder / "reference-1" / "changes").read_text())
-
-    def complete(self, name, fresh):
-        shutil.copytree(self.folder / "base", self.folder / name)
-        ended = run(self.folder / name, self.command, Kill(0, fresh=fresh))
-        assert ended.code in ((0, 1, 3) if self.command.startswith("same") else (0,)), ended.err
-        return ended
+        shutil.copytree(base, folder / "reference")
+        self.ended = run(folder / "reference", self.command)
+        assert self.ended.code in ((0, 1, 3) if name == "same" else (0,)), self.ended.err
+        self.after = content(folder / "reference" / "out")
+        self.n_changes = int((folder / "reference" / "changes").read_text())
 
     def random_kill(self, rng):
         """Draw a signal and a moment: any, during imports, at the end, or at a change of a file."""
         sign, kind = rng.choice(SIGNALS), rng.choice(["fresh", "change", "change", "time", "time"])
         if kind == "change":
             return Kill(sign, change=rng.randint(1, self.n_changes))
-        last = 1.1 * self.seconds[kind == "fresh"]
+        last = 1.1 * (self.ended.seconds + IMPORTS * (kind == "fresh"))
         low, high = rng.choice([(0, last), (0, 0.3), (0.8 * last, last)])
         everyone = sign != signal.SIGINT and rng.random() < 0.5
         again = rng.uniform(0, 0.5) if sign == signal.SIGINT and rng.random() < 0.3 else None
@@ -303,9 +300,8 @@ def kills(folder, name, jobs, n, seed=0):
     return json.loads(done.stdout)
 
 
-@pytest.mark.parametrize(("name", "jobs"), [("collect more", 2), ("compare", 1)])
-def test_a_few_kills(tmp_path, name, jobs):
-    assert kills(tmp_path, name, jobs, 3)["problems"] == []
+def test_a_few_kills(tmp_path):
+    assert kills(tmp_path, "collect more", 1, 4)["problems"] == []
 
 
 @pytest.mark.slow
@@ -317,10 +313,10 @@ def test_killed_commands_can_be_run_again(tmp_path, name, jobs):
 
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # as a command finds it
-    for module in (
-        "matplotlib.backends.backend_agg", "openTSNE", "pyarrow.csv", "pivec.cli",
-        "pivec.workflows", "pivec.report", "scipy.stats", "sklearn.decomposition", "numba",
-    ):  # fmt: skip
-        importlib.import_module(module)
     place, chosen, *numbers = sys.argv[1:]
+    modules = ["pivec.cli", "pivec.workflows", "pyarrow.csv"]
+    if not chosen.startswith(("collect", "import")):
+        modules += ["matplotlib.backends.backend_agg", "openTSNE", "pivec.report", "scipy.stats"]
+    for module in modules:
+        importlib.import_module(module)
     print(json.dumps(kill_many(Path(place), chosen, *map(int, numbers))))
