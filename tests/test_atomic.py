@@ -71,6 +71,23 @@ def test_a_link_stays_a_link(tmp_path):
     assert (tmp_path / "target").read_text() == "new"
 
 
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such locks")
+def test_temporary_files_of_killed_processes_are_removed(tmp_path):
+    """But not those that are being written, which are locked, or of other files."""
+    left, other = tmp_path / ".a.txt.0123456789abcdef.tmp", tmp_path / ".b.txt.0123.tmp"
+    for path in (left, other):
+        path.write_text("half")
+        os.utime(path, (0, 0))
+    with atomic_write(tmp_path / "a.txt", "w") as first:
+        first.write("first")
+        [used] = set(tmp_path.iterdir()) - {other}
+        os.utime(used, (0, 0))
+        with atomic_write(tmp_path / "a.txt", "w") as second:
+            second.write("second")
+    assert (tmp_path / "a.txt").read_text() == "first"
+    assert set(tmp_path.iterdir()) == {tmp_path / "a.txt", other}
+
+
 def test_missing_folder_is_an_error(tmp_path):
     with pytest.raises(FileNotFoundError), atomic_write(tmp_path / "none" / "a"):
         pass

@@ -22,6 +22,14 @@ from typing import IO, Any, BinaryIO, Literal
 from pivec.errors import BadPolicyFile, PivecError, UsageError
 from pivec.terminal import printable
 
+fcntl: Any
+try:
+    import fcntl
+except ImportError:  # not there on Windows
+    fcntl = None
+
+_SECOND = 1.0  # the age from which a temporary file that nobody has locked is a leftover
+
 
 @contextmanager
 def atomic_write(
@@ -31,22 +39,25 @@ def atomic_write(
 
     The handle is on a temporary file in the same folder, which must exist. At the end of the block
     it is flushed to disk and replaces ``path``, or what a link there points to; if the block
-    raises, it is removed.
+    raises, it is removed. Those of killed processes are removed when ``path`` is written again.
     """
     target = Path(os.path.realpath(path))
-    name = target.with_name(f".{target.name[:100]}.{secrets.token_hex(8)}.tmp")
+    start = f".{target.name[:100]}."
+    name = target.with_name(f"{start}{secrets.token_hex(8)}.tmp")
     # Not mkstemp, whose files only their owner may read: 0o666 obeys the umask as open does.
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     try:
+        _remove_leftovers(target.parent, start)
         handle = os.open(name, flags, 0o666)
         text: dict[str, Any] = {"encoding": "utf-8", "newline": ""} if mode == "w" else {}
-        with open(handle, mode, **text) as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        with contextlib.suppress(FileNotFoundError):
-            os.chmod(name, target.stat().st_mode & 0o777)
-        os.replace(name, target)
+        with _in_use(handle):
+            with open(handle, mode, **text) as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            with contextlib.suppress(FileNotFoundError):
+                os.chmod(name, target.stat().st_mode & 0o777)
+            os.replace(name, target)
     except BaseException as error:
         with contextlib.suppress(OSError):
             os.unlink(name)
@@ -60,6 +71,36 @@ def atomic_write(
             os.fsync(folder)
         finally:
             os.close(folder)
+
+
+@contextmanager
+def _in_use(handle: int) -> Iterator[None]:
+    """Lock a temporary file until the end of the block, even if ``handle`` is closed."""
+    if fcntl is None:
+        yield
+        return
+    lock = os.dup(handle)
+    try:
+        with contextlib.suppress(OSError):  # some file systems have no locks
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(lock)
+
+
+def _remove_leftovers(folder: Path, start: str) -> None:
+    """Remove temporary files of killed processes: no process has locked them."""
+    if fcntl is None:
+        return
+    names = list[str]()
+    with contextlib.suppress(OSError):  # whoever writes there finds out
+        names = [name for name in os.listdir(folder) if name.startswith(start)]
+    for path in (folder / name for name in names if name.endswith(".tmp")):
+        with contextlib.suppress(OSError):
+            if path.stat().st_mtime < time.time() - _SECOND:
+                with open(path, "rb+") as file:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    path.unlink()
 
 
 def is_uri(path: str | os.PathLike[str]) -> bool:
@@ -129,9 +170,7 @@ def locked(path: str | os.PathLike[str], busy: str, wait: float = 0.0) -> Iterat
 
     If another process holds it for ``wait`` seconds, an error with the text ``busy`` is raised.
     """
-    try:
-        import fcntl
-    except ImportError:  # not there on Windows
+    if fcntl is None:
         yield
         return
     with open(path, "w", encoding="utf-8") as file:
