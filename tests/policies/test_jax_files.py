@@ -131,6 +131,14 @@ def test_pickled_arrays_that_are_not_named_as_in_flax_need_their_order(tmp_path)
     assert named.policy.sizes == (4, 4)
 
 
+def test_arrays_within_arrays_are_rejected():
+    value = 1
+    for _ in range(2000):  # the stack of C has room for 150
+        value = msgpack.ExtType(1, msgpack.packb(value))
+    with pytest.raises(BadPolicyFile):
+        read_msgpack(msgpack.packb(value))
+
+
 def test_names_of_arrays_are_bounded(tmp_path):
     deep = np.zeros((2, 2), "f4")
     for _ in range(50):
