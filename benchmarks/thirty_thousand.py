@@ -100,7 +100,7 @@ def compare(policies: Path, out: Path, jobs: int) -> dict[str, Any]:
 def seconds_of(out: Path) -> dict[str, float]:
     """Seconds of the stages that run.json has."""
     try:
-        return json.loads((out / "run.json").read_text())["timings"]
+        return json.loads((out / "run.json").read_text())["run"]["timings"]
     except FileNotFoundError:
         return {}
 

@@ -33,17 +33,16 @@ class RunLog:
         earlier: dict[str, Any] = {}
         warnings: dict[str, list[CollectedWarning]] = {}
         with contextlib.suppress(
-            OSError, ValueError, TypeError, AttributeError
+            OSError, ValueError, TypeError, AttributeError, KeyError
         ):  # none, or damaged
             record = json.loads((self.folder / RUN).read_text(encoding="utf-8"))
             warnings = {
                 stage: [CollectedWarning(**row) for row in rows]
                 for stage, rows in record.get("warnings", {}).items()
             }
-            parts = ("settings", "timings", "peak_mb")
-            earlier = {name: dict(record.get(name, {})) for name in parts} | {
-                "command": record.get("command", "")
-            }
+            own = record["run"]
+            earlier = {name: dict(own[name]) for name in ("timings", "peak_mb")}
+            earlier |= {"command": str(own["command"]), "settings": dict(record["settings"])}
         self._warnings = warnings if earlier else {}
         self.command: str = command or earlier.get("command", "")
         self.settings: dict[str, Any] = earlier.get("settings", {})
@@ -65,11 +64,13 @@ class RunLog:
         self.peaks[name] = round(peak_mb(), 1)
         self._warnings[name] = list(({row.text: row for row in notices.rows} | known).values())
         record = {
-            "command": self.command,
+            "run": {  # all that differs when the same is done again
+                "command": self.command,
+                "timings": self.timings,
+                "peak_mb": {name: peak for name, peak in self.peaks.items() if math.isfinite(peak)},
+            },
             "settings": self.settings,
             "versions": versions(),
-            "timings": self.timings,
-            "peak_mb": {stage: peak for stage, peak in self.peaks.items() if math.isfinite(peak)},
             "warnings": {
                 stage: [row._asdict() for row in rows] for stage, rows in self._warnings.items()
             },

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from dataclasses import replace
 from itertools import combinations
 
@@ -71,13 +72,42 @@ def test_it_leaves_everything_it_promises(done):
 
 def test_run_json_tells_how_it_was_made(done):
     run = json.loads((done.folder / "run.json").read_text())
-    assert run["command"] == "pivec compare ..."
+    assert run["run"]["command"] == "pivec compare ..."
     assert run["settings"]["seed"] == 0
     assert run["settings"]["parameters"]["n_components"] == 4
     assert run["versions"]["numpy"] == np.__version__
-    assert set(run["timings"]) == {"collect", "describe", "distances", "map", "report"}
-    assert set(run["peak_mb"]) == set(run["timings"])
-    assert 50 < run["peak_mb"]["collect"] <= run["peak_mb"]["report"]
+    timings, peaks = run["run"]["timings"], run["run"]["peak_mb"]
+    assert set(timings) == set(peaks) == {"collect", "describe", "distances", "map", "report"}
+    assert 50 < peaks["collect"] <= peaks["report"]
+
+
+def lasting(path):
+    """Return the content of a file without what is marked as volatile."""
+    if path.name == "run.json":
+        record = json.loads(path.read_text())
+        assert record.pop("run")
+        return record
+    if path.suffix == ".html":
+        marked = r"<(\w+)[^>]* data-volatile.*?</\1>"
+        return re.sub(marked, "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
+    return path.read_bytes()
+
+
+def test_two_identical_runs_differ_only_in_what_is_marked(run, tmp_path):
+    for out in ("a", "b"):
+        few = "--episodes", 3, "--components", 2
+        run("compare", "CartPole-v1", "random:3", *few, "--out", out)
+        for command in (("explain", out, "--clips", 0), ("regions", out), ("unusual", out)):
+            run(*command)
+    a, b = (sorted(p for p in (tmp_path / out).rglob("*") if p.is_file()) for out in ("a", "b"))
+    assert [p.relative_to(tmp_path / "a") for p in a] == [p.relative_to(tmp_path / "b") for p in b]
+    for one, other in zip(a, b, strict=True):
+        assert lasting(one) == lasting(other), one
+    command = json.loads((tmp_path / "b/run.json").read_text())["run"]["command"]
+    assert command.endswith("--out b")
+    page = (tmp_path / "b/report.html").read_text(encoding="utf-8")
+    assert "--out b" in page
+    assert "--out b" not in lasting(tmp_path / "b/report.html")
 
 
 def test_the_page_names_every_policy(done):

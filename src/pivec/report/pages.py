@@ -72,6 +72,7 @@ SHARPEST = 125  # dpi: twice what the page is wide
 
 BUILT = "built/script.js"  # made by scripts/page/build.py
 STYLES = ("page.css", "explore.css", "map.css", "panel.css", "tables.css", "live.css", "print.css")
+_TIME = "Time taken"
 _IMAGE_TYPES = {".webp": "image/webp", ".png": "image/png"}
 
 
@@ -309,7 +310,7 @@ def report_html(findings: Findings, pictures: Pictures | None = None, live: str 
         pairs.take(range(min(MAX_PAIRS, len(pairs))))
         for pairs in (measured.nearest, measured.farthest)
     )
-    notices = findings.log.warnings
+    notices, folder = findings.log.warnings, findings.log.folder
     return render(
         "report.html",
         "".join(map(resource, STYLES)),
@@ -330,6 +331,9 @@ def report_html(findings: Findings, pictures: Pictures | None = None, live: str 
         map_png=_address(pictures.map),
         map_method=METHOD_NAMES.get(findings.map_method, findings.map_method),
         data=page_data(findings, live),
+        # The page is shown to others: where on a disk it was made is left out.
+        folder=folder.name if folder.is_absolute() else str(folder),
+        volatile=_TIME,
         heatmap_png=_address(pictures.heatmap),
         has_groups=has_groups([row.group for row in findings.policies]),
         pairs=[
@@ -429,7 +433,7 @@ def _made(findings: Findings) -> dict[str, Mapping[str, str]]:
         else str(value)
         for key, value in log.settings.items()
     }
-    return {"Settings": settings, "Time taken": timings, "Versions": versions()}
+    return {"Settings": settings, _TIME: timings, "Versions": versions()}
 
 
 def travel_plot(travels: Sequence[Travel], colours: Mapping[str, str]) -> dict[str, Any]:

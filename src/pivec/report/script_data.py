@@ -431,8 +431,6 @@ def panel_media(findings: Findings) -> Content:
     """Return what the panel shows of pairs: rows by number, addresses relative to the page."""
     folder = findings.log.folder
     return {
-        # The page is shown to others: where on a disk it was made is left out.
-        "folder": printable(folder.name if folder.is_absolute() else str(folder)),
         "notable": [
             {"words": words, "rows": list(rows)} for words, rows in findings.notable_pairs.items()
         ],

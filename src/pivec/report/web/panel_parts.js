@@ -29,7 +29,7 @@ const partRow = (part, found, longest, frames, rows) => {
 
 /** @param {Differences | null} found @param {any[]} frames @param {number[]} rows of A and B @param {string} reason why nothing is found @returns {any} */
 export const differsSection = (found, frames, rows, reason) => {
-  const { blob, label } = app.data, names = rows.map((row) => label[row]), section = nest("div.differs", make("h3", "What differs"));
+  const { label } = app.data, names = rows.map((row) => label[row]), section = nest("div.differs", make("h3", "What differs"));
   const say = (/** @type {string} */ words) => { if (words) section.append(make("p", words, "hint")); };
   const parts = found ? found.parts.filter((part) => part.part > 0) : [];
   if (!found) say(reason ? reason + "." : whyNoParts());
@@ -41,7 +41,8 @@ export const differsSection = (found, frames, rows, reason) => {
     if (found.sure) say(found.words);
     else {
       say("Chance is in these numbers too. What is more than chance, and which features differ, this command tells:");
-      section.append(commandLine("pivec", "explain", blob.media.folder, ...(names.some((name) => name[0] === "-") ? ["--"] : []), ...names));
+      const { folder } = /** @type {HTMLElement} */ (document.querySelector("[data-folder]")).dataset;
+      section.append(commandLine("pivec", "explain", folder || "", ...(names.some((name) => name[0] === "-") ? ["--"] : []), ...names));
     }
   }
   return section;
