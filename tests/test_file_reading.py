@@ -85,6 +85,8 @@ def test_what_a_parser_raises_names_the_file():
     [
         ({"states": np.zeros((0, 5, 2))}, "no episodes"),
         ({"states": np.zeros((0, 2)), "episode": np.zeros(0), "step": np.zeros(0)}, "no episodes"),
+        ({"states": np.zeros((2, 5, 0))}, r"\(2, 5, 0\).*feature"),
+        ({"states": np.zeros((9, 0)), "episode": np.zeros(9), "step": np.arange(9)}, "feature"),
         ({"states": np.zeros((2, 5, 2)), "lengths": [np.nan, 2]}, "lengths needs"),
         ({"states": np.zeros((2, 5, 2)), "lengths": [1.5, 2]}, "lengths needs"),
         ({"states": np.zeros((2, 5, 2)), "lengths": ["a", "b"]}, "lengths needs"),

@@ -25,7 +25,7 @@ COLLECT = ("collect", "CartPole-v1", "random", "--episodes", "1")
         (lambda path: path.write_text("x"), "is not a folder"),
         (lambda path: path.symlink_to("nowhere"), "is a link to nothing"),
         (lambda path: path.symlink_to("/dev/null"), "is not a folder"),
-        (lambda path: path.symlink_to(path.name), "link"),
+        (lambda path: path.symlink_to(path.name), "link"),  # to itself
     ],
 )
 @pytest.mark.parametrize("below", ["", "a/b"])
@@ -35,6 +35,26 @@ def test_what_is_no_folder_is_refused_before_anybody_acts(run, tmp_path, make, w
     assert words in done.err
     with pytest.raises(UsageError, match=words):
         check_folder(tmp_path / "odd" / below)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("compare", "CartPole-v1", "odd.zip"),
+        ("same", "CartPole-v1", "odd.zip", "random"),
+        ("compare", "odd.npz"),
+        ("import", "odd.h5", "--out", "store"),
+        ("import", "odd", "--out", "store"),
+        ("explain", "odd"),
+        ("serve", "odd"),
+        ("store", "ls", "odd"),
+        ("compare", "CartPole-v1", "random", "--space", "odd"),
+    ],
+)
+def test_a_link_to_itself_is_called_that(run, tmp_path, command):
+    for name in ("odd", "odd.zip", "odd.npz", "odd.h5"):
+        (tmp_path / name).symlink_to(name)
+    assert "is a link to itself" in run(*command, code=2).err
 
 
 def test_names_too_long_and_empty_names(run):

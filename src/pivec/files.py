@@ -115,6 +115,18 @@ def is_uri(path: str | os.PathLike[str]) -> bool:
     return bool(re.match(rf"[a-z][a-z0-9+.-]+:{slashes}", os.fspath(path)))
 
 
+def broken_link(path: str | os.PathLike[str]) -> str:
+    """Return what is wrong with a link that leads nowhere; empty if it is none."""
+    try:
+        if not os.path.islink(path):
+            return ""
+        os.stat(path)
+    except OSError as error:
+        end = "itself" if error.errno == errno.ELOOP else "nothing"
+        return f"{os.fspath(path)} is a link to {end}"
+    return ""
+
+
 def check_folder(path: str | os.PathLike[str]) -> Path:
     """Check that a folder can be written to or created; nothing is created."""
     if is_uri(path):
@@ -131,8 +143,9 @@ def check_folder(path: str | os.PathLike[str]) -> Path:
             place = place.parent
         except OSError as error:
             raise UsageError(f"cannot write to {folder}: {error.strerror}") from error
+    link = broken_link(place)
     problems = {
-        f"{place} is a link to nothing": os.path.islink(place) and not os.path.exists(place),
+        link: bool(link),
         f"{place} is not a folder": not os.path.isdir(place),
         f"no write permission for {place}": not os.access(place, os.W_OK | os.X_OK),
     }

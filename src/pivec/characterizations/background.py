@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,6 +74,17 @@ class BackgroundModel(Characterization):
         Passes over the data that the fit took.
     """
 
+    layout: ClassVar[dict[str, str]] = {
+        "learned.n_iter": "i8>=0",
+        "learned.weights": "f8=1 K",
+        "learned.means": "f8 K F",
+        "learned.variances": "f8>0 K F",
+        "learned.center": "f8 F",
+        "learned.scale": "f8>0 F",
+        "described.counts": "f8>=0 P K",
+        "described.feature_means": "f8 P F",
+    }
+
     n_components: Count = 64
     _: KW_ONLY
     max_states: Count | None = None
@@ -109,6 +120,9 @@ class BackgroundModel(Characterization):
     def n_fits(self) -> int:
         """Number of mixtures fitted side by side."""
         return 1
+
+    def array_sizes(self) -> dict[str, int]:
+        return super().array_sizes() | {"K": self.n_components * self.n_fits}
 
     @property
     def mixtures_(self) -> list[Mixture]:
@@ -209,6 +223,12 @@ class Supervector(BackgroundModel):
     """
 
     name = "supervector"
+    layout = BackgroundModel.layout | {
+        "points": "?f8 P K*F",
+        "described.weights": "?f8=1 P K",
+        "described.offsets": "?f8 P K F",
+        "described.variances": "?f8>0 P K F",
+    }
 
     _: KW_ONLY
     relevance: Positive = 16.0
@@ -335,6 +355,7 @@ class Visitation(BackgroundModel):
     """
 
     name = "visitation"
+    layout = BackgroundModel.layout | {"vectors": "f8 P K+K*F", "points": "f8 P K+K*F"}
     traits = Traits(
         "All states are divided into regions (the components of a Gaussian mixture fitted to the "
         "states of all policies). Each policy is described by the share of its time that it spends "

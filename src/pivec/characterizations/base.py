@@ -122,6 +122,8 @@ class Characterization(BaseEstimator):
     """
 
     name: ClassVar[str]
+    # Types and shapes of what it learns and of the arrays of its descriptions, see `space.py`.
+    layout: ClassVar[dict[str, str]] = {}
     feature_names_: tuple[str, ...]
 
     @property
@@ -297,6 +299,13 @@ class Characterization(BaseEstimator):
             else:
                 setattr(self, f"{name}_", array if array.ndim else array.item())
         return self
+
+    def array_sizes(self) -> dict[str, int]:
+        """Return the sizes that letters of ``layout`` stand for, as far as they are known."""
+        return {"F": len(self.feature_names_)}
+
+    def check_descriptions(self, described: Descriptions) -> None:
+        """Raise a ValueError if restored arrays cannot be descriptions, whatever their shapes."""
 
     def parameters_json(self) -> str:
         """Return the constructor's arguments as JSON, except the device."""

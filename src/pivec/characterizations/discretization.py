@@ -190,6 +190,12 @@ class Discretization(Characterization):
     """
 
     name = "discretization"
+    layout: ClassVar[dict[str, str]] = {
+        "learned.low": "f8 F",
+        "learned.high": "f8 F",
+        "described.cells": "u8 *N W",
+        "described.shares": "f8>=0 *N",
+    }
     traits = Traits(
         "The state space is cut into cells, and each policy is described by the share of its "
         "states in every cell. The distance between two policies is half the sum of the absolute "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
 from itertools import pairwise
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 
@@ -55,6 +55,13 @@ class Gaussian(RowMeans):
     """
 
     name = "gaussian"
+    layout: ClassVar[dict[str, str]] = {
+        "learned.center": "f8 F",
+        "learned.scale": "f8>0 F",
+        "described.means": "f8 P F",
+        "described.variances": "?f8>0 P F",
+        "described.covariances": "?f8 P F F",
+    }
     traits = Traits(
         "Each policy is described by the mean and the variance of every feature over all states "
         "it visited, a Gaussian (with the covariances of the features if requested). The distance "
@@ -176,6 +183,11 @@ class MMD(Standardised, RowMeans):
     """
 
     name = "mmd"
+    layout = Standardised.layout | {
+        "learned.bandwidth": "f8>0",
+        "learned.frequencies": "f8 D n_frequencies",
+        "points": "f8 P 2*n_frequencies",
+    }
 
     n_frequencies: Count = 512
     _: KW_ONLY
@@ -271,6 +283,11 @@ class SlicedWasserstein(Standardised):
     """
 
     name = "sliced-wasserstein"
+    layout = Standardised.layout | {
+        "learned.directions": "f8 D n_directions",
+        "vectors": "f8 P n_directions*n_quantiles",
+        "points": "?f8 P n_directions*n_quantiles",
+    }
 
     n_directions: Count = 128
     _: KW_ONLY

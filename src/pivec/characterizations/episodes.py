@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -26,6 +27,7 @@ class Returns(Averaged):
     """
 
     name = "returns"
+    layout: ClassVar[dict[str, str]] = {"described.returns": "f8 P"}
     traits = Traits(
         "Each policy is described by its mean return alone. The distance between two policies is "
         "the absolute difference of their mean returns: 0 for policies that do equally well, "
@@ -66,6 +68,7 @@ class TerminalState(Scaled, Averaged):
     """
 
     name = "terminal-state"
+    layout = Scaled.layout | {"described.ends": "f8 P F"}
     traits = Traits(
         "Each policy is described by the mean of the states in which its episodes ended. The "
         "distance between two policies is the Euclidean distance of these means: 0 for policies "
@@ -115,6 +118,7 @@ class Trajectories(Scaled):
     """
 
     name = "trajectories"
+    layout = Scaled.layout | {"described.states": "f4 *N F", "described.lengths": "i8>0 *M"}
     traits = Traits(
         "Episodes of two policies are compared step by step, the shorter one continued with its "
         "last state, and the Euclidean distances of their states are summed over time. The "
@@ -144,6 +148,11 @@ class Trajectories(Scaled):
             kept.append((np.concatenate(pieces) / self.scale_).astype(np.float32))
             lengths.append(ends - starts[:-1])
         return None, None, pack("states", kept) | pack("lengths", lengths)
+
+    def check_descriptions(self, described: Descriptions) -> None:
+        sums = [row.sum() for row in described.rows("lengths")]
+        if sums != np.diff(described.arrays["states.starts"]).tolist():
+            raise ValueError("lengths of episodes do not match their states")
 
     def _distances(self, a: Descriptions, b: Descriptions) -> Array:
         counts = [np.array([len(row) for row in described.rows("lengths")]) for described in (a, b)]

@@ -69,6 +69,15 @@ class NetworkCharacterization(Standardised):
         with using("serial"):
             return super()._described(data, influences)
 
+    def array_sizes(self) -> dict[str, int]:
+        layers = self._layers()
+        n_weights = sum((below + 1) * above for below, above in pairwise(layers))
+        return super().array_sizes() | {"W": n_weights}
+
+    def _layers(self) -> list[int]:
+        """Widths of its perceptron, if it has one."""
+        return []
+
     def _sizes(self, n_layers: int, n_outputs: int) -> list[int]:
         """Widths of a perceptron from its inputs to its outputs."""
         return [len(self.center_), *[self.n_units] * n_layers, n_outputs]
@@ -169,6 +178,14 @@ class Discriminator(NetworkCharacterization):
     """
 
     name = "discriminator"
+    layout = Standardised.layout | {
+        "learned.keys": "u8 Q",
+        "learned.background_starts": "i8>=0 Q+1",
+        "learned.background": "f4 B D",
+        "described.states": "f4 *N D",
+        "described.weights": "f4 P W",
+        "described.keys": "u8 P",
+    }
 
     _: KW_ONLY
     n_layers: Count = 3
@@ -269,7 +286,10 @@ class Discriminator(NetworkCharacterization):
         from pivec.characterizations.torch_networks import Discriminators
 
         how = self.epochs, self.batch_size, self.learning_rate, self.clip, self.device
-        return Discriminators(self._sizes(self.n_layers, 1), *how)
+        return Discriminators(self._layers(), *how)
+
+    def _layers(self) -> list[int]:
+        return self._sizes(self.n_layers, 1)
 
 
 def _keys(data: VisitedStates) -> Keys:
@@ -309,6 +329,11 @@ class SkillDiscriminator(NetworkCharacterization, RowMeans):
     """
 
     name = "skill-discriminator"
+    layout = Standardised.layout | {
+        "learned.n_policies": "i8>0",
+        "learned.weights": "f4 W",
+        "described.probabilities": "f8>=0 P n_policies_",
+    }
     traits = Traits(
         "One neural network is trained to predict which policy visited a state. A policy is "
         "described by the probabilities that the network gives to each policy, averaged over its "
@@ -404,6 +429,7 @@ class StateActions(NetworkCharacterization, RowMeans):
     """
 
     name = "state-actions"
+    layout = Standardised.layout | {"learned.weights": "f4 W", "points": "f8 P n_values"}
     traits = Traits(
         "A neural network embeds pairs of a state and the action taken there, and is trained so "
         "that sets of pairs of one policy lie near each other and far from those of other "
@@ -473,6 +499,21 @@ class TrajectoryNetwork(NetworkCharacterization):
     others
         See `NetworkCharacterization`.
     """
+
+    layout = Standardised.layout | {
+        "learned.weights.input": "f4 4*n_units D",
+        "learned.weights.recurrent": "f4 4*n_units n_units",
+        "learned.weights.input_offset": "f4 4*n_units",
+        "learned.weights.recurrent_offset": "f4 4*n_units",
+        "learned.weights.latent_mean": "f4 n_latent n_units",
+        "learned.weights.latent_mean_offset": "f4 n_latent",
+        "learned.weights.latent_deviation": "f4 n_latent n_units",
+        "learned.weights.latent_deviation_offset": "f4 n_latent",
+        "learned.weights.next_mean": "f4 D n_latent+D",
+        "learned.weights.next_mean_offset": "f4 D",
+        "learned.weights.next_deviation": "f4 D n_latent+D",
+        "learned.weights.next_deviation_offset": "f4 D",
+    }
 
     _: KW_ONLY
     n_latent: Count = 256
@@ -552,6 +593,10 @@ class PolicyEncoder(TrajectoryNetwork, Averaged):
     """
 
     name = "encoder"
+    layout = TrajectoryNetwork.layout | {
+        "described.means": "f8 P n_latent",
+        "described.variances": "f8>0 P n_latent",
+    }
     traits = Traits(
         "A recurrent autoencoder is trained on the trajectories of all policies: it summarizes a "
         "trajectory in a latent vector, from which each next state is predicted. A policy is "
@@ -616,6 +661,10 @@ class TrajectoryEncoder(TrajectoryNetwork):
     """
 
     name = "trajectory-encoder"
+    layout = TrajectoryNetwork.layout | {
+        "described.within": "f8>=0 P",
+        "described.embeddings": "f4 *N n_latent",
+    }
     traits = Traits(
         "A recurrent autoencoder is trained on the trajectories, states and actions, of all "
         "policies; each trajectory is described by its embedding. The distance between two "

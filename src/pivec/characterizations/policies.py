@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,6 +55,15 @@ class Actions(Characterization):
     """
 
     name = "actions"
+    layout: ClassVar[dict[str, str]] = {
+        "learned.probes": "f4 Q F",
+        "learned.kind": "U",
+        "learned.n_actions": "i8>0",
+        "learned.single": "b1",
+        "described.probabilities": "?f8>=0 P Q*n_actions_",
+        "described.means": "?f8 P Q*n_actions_",
+        "described.variances": "?f8>0 P Q*n_actions_",
+    }
     traits = Traits(
         "All policies are evaluated in the same states, drawn from those that were visited. The "
         "distance between two policies is the difference of their action distributions, averaged "
@@ -114,7 +123,7 @@ class Actions(Characterization):
         n = len(self.probes_)
         if self.kind_ == "gaussian":
             return gaussian_distances(a, b) / n
-        return total_variation(a.arrays["probabilities"], b.arrays["probabilities"]) / n
+        return total_variation(*a.values("probabilities"), *b.values("probabilities")) / n
 
 
 def _kind(deviations: NDArray[Any] | None) -> str:
@@ -169,6 +178,11 @@ class Parameters(Characterization):
     """
 
     name = "parameters"
+    layout: ClassVar[dict[str, str]] = {
+        "learned.shape": "U",
+        "learned.shaped_like": "U",
+        "vectors": "f8 P V",
+    }
     traits = Traits(
         "Each policy is described by the parameters of its network, flattened. The distance "
         "between two policies is the Euclidean distance of these vectors. It measures how far "

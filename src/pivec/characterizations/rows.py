@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -147,6 +147,8 @@ class Scaled(Characterization):
         features with large values dominate.
     """
 
+    layout: ClassVar[dict[str, str]] = {"learned.scale": "f8>0 F"}
+
     _: KW_ONLY
     standardise: bool = False
 
@@ -159,7 +161,20 @@ class Scaled(Characterization):
 class Standardised(Characterization):
     """A characterization of rows that `fit` standardizes: (row - center_) / scale_."""
 
+    layout: ClassVar[dict[str, str]] = {
+        "learned.n_actions": "i8>=0",
+        "learned.center": "f8 D",
+        "learned.scale": "f8>0 D",
+    }
     of: Of = "states"
+
+    def array_sizes(self) -> dict[str, int]:
+        sizes = super().array_sizes()
+        own, n_actions = sizes["F"], self.n_actions_
+        if self.of != "state-actions" or n_actions:  # the width of continuous ones is not known
+            more = {"states": 0, "transitions": own, "state-actions": n_actions}
+            sizes["D"] = own + more[self.of]
+        return sizes
 
     @property
     def view_(self) -> View:

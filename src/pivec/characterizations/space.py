@@ -6,8 +6,10 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from operator import ne
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,7 @@ from numpy.typing import NDArray
 from pivec.characterizations.base import Characterization, characterization
 from pivec.characterizations.descriptions import SUMMARY, Descriptions
 from pivec.errors import BadStore, UsageError
-from pivec.files import Budget, atomic_write, make_folder, open_regular
+from pivec.files import Budget, atomic_write, broken_link, make_folder, open_regular
 from pivec.policies import PolicyInfo, natural_key, unpack_npz
 
 FORMAT = 2
@@ -102,7 +104,8 @@ class Space:
             path = path / "space"
         if not cls.exists(path):
             raise UsageError(
-                f"{folder} holds no space: expected a folder with {_ARRAYS}, as `pivec compare` "
+                broken_link(folder)
+                or f"{folder} holds no space: expected a folder with {_ARRAYS}, as `pivec compare` "
                 "leaves it"
             )
         try:
@@ -126,6 +129,8 @@ class Space:
 
     @classmethod
     def _build(cls, index: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Space:
+        _check_index(index)
+
         def part(prefix: str) -> dict[str, NDArray[Any]]:
             names = (name for name in arrays if name.startswith(prefix))
             return {name.removeprefix(prefix): arrays[name] for name in names}
@@ -140,6 +145,8 @@ class Space:
             part("described."),
             *(arrays[f"summary.{name}"] for name in SUMMARY),
         )
+        _check_arrays(method, arrays, len(described))
+        method.check_descriptions(described)
         return cls(
             method,
             described,
@@ -158,6 +165,121 @@ def _checksum(arrays: Mapping[str, NDArray[Any]]) -> str:
         digest.update(f"{name} {array.dtype.str} {array.shape} ".encode())
         digest.update(np.ascontiguousarray(array).data)
     return digest.hexdigest()
+
+
+# A checksum only shows that a file is as it was written, maybe by someone else. Arrays of another
+# type or shape would end in arbitrary errors, or be broadcast to wrong results.
+
+_INDEX_TYPES = {
+    "method": str,
+    "parameters": dict,
+    "feature_names": list,
+    "policies": list,
+    "collected": dict,
+    "n_reference": int,
+    "n_placed": int,
+    "reach": float | int | None,
+}
+_INFO_TYPES = {
+    "label": str,
+    "group": str,
+    "step": int | None,
+    "source": str,
+    "metadata": dict,
+    "fingerprint": str,
+}
+# The arrays of every space; `Characterization.layout` has those of a method. An array has a dtype,
+# what must hold for all of its values ("~": they may be NaN), and its shape. Upper-case letters
+# are sizes: P policies, F features, others are the same wherever they stand; "*" is a packed array,
+# see `descriptions.py`. Arrays with "?" may be missing.
+_LAYOUT = {
+    "summary.mean_returns": "f8~ P",
+    "summary.return_stds": "f8~ P",
+    "summary.n_episodes": "i8>0 P",
+    "summary.n_states": "i8>0 P",
+    "vectors": "?f8 P V",
+    "points": "?f8 P C",
+    "positions": "?f8~ P 2",
+    "described.influences": "?f4 *E I",
+    "described.effective_episodes": "?f8>0 P",
+}
+_ARRAY = re.compile(r"(\??)(U|[biuf]\d)([^ ]*)(.*)")
+_CONDITIONS: dict[str, Callable[[NDArray[Any]], Any]] = {
+    "": np.isfinite,
+    "~": lambda _: True,
+    ">0": lambda values: np.isfinite(values) & (values > 0),
+    ">=0": lambda values: np.isfinite(values) & (values >= 0),
+    "=1": lambda values: (values >= 0).all() & np.isclose(values.sum(axis=-1), 1.0),
+}
+
+
+def _check_index(index: Mapping[str, Any]) -> None:
+    def check(name: str, value: Any, kind: Any) -> None:
+        if not isinstance(value, kind) or isinstance(value, bool):
+            raise ValueError(f"{name} is {value!r}")
+
+    for name, kind in _INDEX_TYPES.items():
+        check(name, index[name], kind)
+    for name in index["feature_names"]:
+        check("the name of a feature", name, str)
+    for info in index["policies"]:
+        check("a policy", info, dict)
+        for name, kind in _INFO_TYPES.items():
+            check(f"the {name} of a policy", info[name], kind)
+    labels = [info["label"] for info in index["policies"]]
+    if len(set(labels)) < len(labels):
+        raise ValueError("two policies have the same label")
+    n_reference, n_placed, reach = (index[key] for key in ("n_reference", "n_placed", "reach"))
+    if min(n_reference, n_placed) < 0 or n_reference + n_placed > len(labels):
+        raise ValueError(f"{n_reference} and {n_placed} of {len(labels)} policies were added")
+    if reach is not None and not 0 <= reach < math.inf:
+        raise ValueError(f"reach is {reach}")
+
+
+def _check_arrays(method: Characterization, arrays: Mapping[str, NDArray[Any]], n: int) -> None:
+    layout = _LAYOUT | method.layout
+    sizes = method.array_sizes() | {"P": n}
+    if (coordinates := arrays.get(method.traits.coordinates)) is not None:
+        sizes["I"] = coordinates.shape[-1]
+    starts: dict[str, NDArray[Any]] = {}  # of packed arrays, by letter
+
+    def size(dim: str, found: int) -> int:
+        def factor(name: str) -> int:
+            if name.isdecimal():
+                return int(name)
+            return sizes[name] if name.isupper() else int(getattr(method, name))
+
+        if dim.isupper() and len(dim) == 1:
+            return sizes.setdefault(dim, found)
+        return sum(math.prod(map(factor, product.split("*"))) for product in dim.split("+"))
+
+    unknown = set(arrays) - layout.keys()
+    for name, text in layout.items():
+        optional, kind, condition, shape = _ARRAY.fullmatch(text).groups()  # type: ignore[union-attr]
+        if name not in arrays:
+            if optional:
+                continue
+            raise ValueError(f"{name} is missing")
+        values, dims = arrays[name], shape.split()
+        if kind == "U" != values.dtype.kind or (kind != "U" and values.dtype != np.dtype(kind)):
+            raise ValueError(f"{name} has values of type {values.dtype}")
+        if dims and dims[0][0] == "*":
+            own = arrays[name + ".starts"]
+            unknown.discard(name + ".starts")
+            is_sound = own.dtype == np.int64 and own.shape == (n + 1,) and own[0] == 0
+            if not is_sound or own[-1] != len(values) or (np.diff(own) <= 0).any():
+                raise ValueError(f"{name}.starts does not fit {name}")
+            if not np.array_equal(starts.setdefault(dims[0], own), own):
+                raise ValueError(f"{name} has other rows than arrays beside it")
+            dims[0] = str(len(values))
+        if len(dims) != values.ndim or any(map(ne, map(size, dims, values.shape), values.shape)):
+            raise ValueError(f"{name} has shape {values.shape}")
+        if kind != "U" and not np.all(_CONDITIONS[condition](values)):
+            raise ValueError(f"{name} has values that cannot be")
+    if unknown:
+        raise ValueError(f"unknown arrays {', '.join(sorted(unknown))}")
+    if ("described.influences" in arrays) != ("described.effective_episodes" in arrays):
+        raise ValueError("influences and effective_episodes belong together")
 
 
 def grown_space(space: Space, new: Descriptions, infos: Sequence[PolicyInfo]) -> Space:

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pivec.errors import PivecError, PivecWarning, UsageError
+from pivec.files import broken_link
 from pivec.policies.callables import IMPORTABLE, UniformPolicy, as_policy, import_policy
 from pivec.policies.formats import ASSUMED, FORMATS, is_policy_file, read_file, readable, well_known
 from pivec.policies.policy import (
@@ -261,7 +262,8 @@ def _find_policies(spec: Spec) -> list[Path | NamedPolicy]:
     if IMPORTABLE.fullmatch(text):
         return [_named(import_policy(text), text, text.partition(":")[0], text, text)]
     raise UsageError(
-        f"there is no policy {text!r}: expected a file, a folder, a glob, random or "
+        broken_link(path)
+        or f"there is no policy {text!r}: expected a file, a folder, a glob, random or "
         f"module:object{_suggestion(path)}"
     )
 

@@ -229,6 +229,8 @@ def _read_arrays(path: Path, options: TableOptions) -> Iterator[Episode]:
             f"it has no array called states or observations, only {', '.join(sorted(arrays))}"
         )
     states = arrays[name]
+    if 0 in states.shape[1:]:
+        raise BadData(f"{name} has shape {states.shape}: expected at least one feature per state")
     is_cut = options.episode_length is not None or options.episode_starts is not None
     is_long = {"episode", "step"} & arrays.keys() if suffix == ".npz" else suffix != ".npy"
     if states.ndim < 2 or (states.ndim == 2 and suffix == ".npz" and not is_long):

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from pivec.errors import BadData, BadPolicyFile, PivecError, PivecWarning, UsageError
-from pivec.files import Budget, digest_of, file_name, is_uri, naming
+from pivec.files import Budget, broken_link, digest_of, file_name, is_uri, naming
 from pivec.options import Features, TableOptions
 from pivec.parallel import confined
 from pivec.policies import PolicyInfo, is_policy_file, natural_key
@@ -125,7 +125,8 @@ def _find_files(
     elif glob.has_magic(str(home)):
         paths = [Path(path) for path in glob.glob(str(home), recursive=True)]
     else:
-        raise UsageError(f"{home} is not a folder or file of recorded states: check the path")
+        problem = broken_link(home) or f"{home} is not a folder or file of recorded states"
+        raise UsageError(f"{problem}: check the path")
     paths = [path for path in paths if path.suffix.lower() in suffixes]
     if not paths:
         raise UsageError(f"{home} holds no {' or '.join(sorted(suffixes))} file")
@@ -399,6 +400,8 @@ def read_recorded(
     for number, episode in enumerate(recorded.episodes()):
         where = f"episode {number} of {label}"
         rows = _rows(episode.states, space, features, where, recorded.names)
+        if not rows.shape[1]:
+            raise BadData(f"{recorded.info.source}: the states of {label} have no features")
         if rows.shape[1] != width:
             raise BadData(
                 f"the recorded states of {label} have {rows.shape[1]} values, but those of the "

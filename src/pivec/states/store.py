@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from pivec.errors import BadStore, PivecError, PivecWarning, UsageError
-from pivec.files import digest_of, file_name
+from pivec.files import broken_link, digest_of, file_name
 from pivec.policies import PolicyInfo, first_names
 from pivec.states.arrow import PolicyFile, encode, join, open_file, stamp_of, unmap_files
 from pivec.states.folders import Folder, open_folder
@@ -91,8 +91,9 @@ class Store:
             self._read_index()
         elif self._requested is None:
             raise UsageError(
-                f"{self.path} is not a store: expected a folder with {INDEX}, as written by `pivec "
-                "collect`"
+                broken_link(self.path)
+                or f"{self.path} is not a store: expected a folder with {INDEX}, as written by "
+                "`pivec collect`"
             )
         else:
             self.settings, self.feature_names = self._requested
