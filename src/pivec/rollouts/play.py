@@ -399,7 +399,7 @@ def play_policies(
         _play_share,
         map(share, _shares(len(bound), _filling(environment, options, len(bound)))),
         on_message=take,
-        split=lambda item: [share([i]) for i in item.numbers if i not in done],
+        split=lambda item: [share([i]) for i in item.numbers if i not in done | failed.keys()],
         name=lambda item: ", ".join(named.info.label for named in item.policies),
         quiet=False,
     ):
