@@ -278,8 +278,8 @@ def _check_arrays(method: Characterization, arrays: Mapping[str, NDArray[Any]], 
             raise ValueError(f"{name} has values that cannot be")
     if unknown:
         raise ValueError(f"unknown arrays {', '.join(sorted(unknown))}")
-    if ("described.influences" in arrays) != ("described.effective_episodes" in arrays):
-        raise ValueError("influences and effective_episodes belong together")
+    if "described.influences" in arrays and "described.effective_episodes" not in arrays:
+        raise ValueError("described.effective_episodes is missing")
 
 
 def grown_space(space: Space, new: Descriptions, infos: Sequence[PolicyInfo]) -> Space:
