@@ -187,7 +187,9 @@ def content(folder):
         data = path.read_bytes()
         if path.name == "run.json":
             record = json.loads(data)
-            data = json.dumps(record | {"timings": 0, "peak_mb": 0}).encode()
+            for key in ("run", "timings", "peak_mb"):
+                record.pop(key, None)
+            data = json.dumps(record).encode()
         if path.suffix in (".html", ".xml"):
             data = re.sub(rb"<tr>\s*<td>\w+</td>\s*<td>[\d.]+ s</td>\s*</tr>\s*", b"", data)
             data = re.sub(rb'time="[\d.]+"', b"", data)
