@@ -240,6 +240,8 @@ class Undisturbed:
         shutil.copytree(self.folder / "base", folder)
         ended = run(folder, self.command, kill)
         codes = {128 + kill.sign, -kill.sign}
+        if kill.sign == signal.SIGTERM:
+            codes.add(-signal.SIGINT)  # Python's, if a KeyboardInterrupt has left an exec()
         if not kill.change and ended.late < 0.5:
             codes.add(self.ended.code)  # it had ended, or was about to
         # Python itself starts without a handler for Ctrl-C.
