@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import struct
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
@@ -44,6 +45,7 @@ class PolicyFile:
                 with pa.memory_map(str(path)) as source:
                     content = source.read_buffer()
             self.content = content
+            _check(not _is_compressed(memoryview(content)), "it is compressed")
             self._reader = pa.ipc.open_file(pa.BufferReader(content))
             self.schema = self._reader.schema
             self.header = json.loads(self.schema.metadata[_KEY])
@@ -138,7 +140,7 @@ class PolicyFile:
                 f"{self.path.name} no longer exists: the store has changed since it was loaded; "
                 "load it again"
             ) from error
-        except (*wrong, IndexError, RecursionError) as error:
+        except (*wrong, IndexError, RecursionError, struct.error) as error:
             raise BadStore(
                 f"{self.path.name} is not a complete file of policies ({error}): remove it and "
                 "collect again"
@@ -215,6 +217,36 @@ def _write(schema: pa.Schema, batches: Iterable[tuple[pa.RecordBatch, Any]]) -> 
         for batch, metadata in batches:
             writer.write_batch(batch, custom_metadata=metadata)
     return sink.getvalue()
+
+
+def _is_compressed(file: memoryview) -> bool:
+    """Return whether parts of an IPC file would be unpacked into memory, to any size.
+
+    Read from the flatbuffers Footer, Message and RecordBatch of Arrow's format.
+    """
+    (size,) = struct.unpack_from("<i", file, len(file) - 10)
+    end = len(file) - 10
+    footer = file[end - size : end]
+    place = struct.unpack_from("<I", footer)[0]
+    if _field(footer, place, 2) and struct.unpack_from("<I", footer, _field(footer, place, 2))[0]:
+        return True  # dictionaries, which pivec does not write
+    blocks = _field(footer, place, 3)
+    for number in range(struct.unpack_from("<I", footer, blocks)[0] if blocks else 0):
+        (start,) = struct.unpack_from("<q", footer, blocks + 4 + 24 * number)
+        message = file[start + 8 :]  # after its marker and length
+        header = _field(message, struct.unpack_from("<I", message)[0], 2)
+        if not header or _field(message, header, 3):
+            return True
+    return False
+
+
+def _field(data: memoryview, table: int, number: int) -> int:
+    """Return where a field of a flatbuffers table refers to; 0 if it is missing."""
+    known = table - struct.unpack_from("<i", data, table)[0]
+    if 4 + 2 * number >= struct.unpack_from("<H", data, known)[0]:
+        return 0
+    place = table + struct.unpack_from("<H", data, known + 4 + 2 * number)[0]
+    return 0 if place == table else int(place + struct.unpack_from("<I", data, place)[0])
 
 
 def _check(holds: bool, otherwise: str) -> None:

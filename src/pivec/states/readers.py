@@ -239,6 +239,8 @@ def _read_arrays(path: Path, options: TableOptions) -> Iterator[Episode]:
             "arrays episode and step, or --episode-length of `pivec import`; a vector of "
             "parameters needs a .json next to it that describes the layers"
         )
+    if 0 in states.shape[1:]:  # which may have any number of rows in a file of any size
+        raise BadData(f"{name} has shape {states.shape}: a state needs at least one value")
     padded = states.ndim > 2 and not is_long and not (suffix == ".npy" and is_cut)
     rows = _padded_rows(arrays, states) if padded else _long_rows(arrays, states, name, options)
     yield from rows.episodes()
@@ -324,7 +326,7 @@ def _load_hdf5(path: Path) -> dict[str, Array]:
         for name in _PER_STATE.keys() & file.keys():
             array = file[name]
             kind = getattr(array, "dtype", None)  # a group has none
-            if kind is None or kind.kind not in "biuf" or not array.shape:
+            if kind is None or kind.kind not in "biuf" or not getattr(array, "shape", None):
                 raise BadData(f"{name} must be an array of numbers, but is {kind or 'a group'}")
             budget.spend(array.size * array.dtype.itemsize)
             arrays[name] = np.asarray(array)
@@ -364,6 +366,9 @@ def open_hdf5(path: Path) -> Iterator[Any]:
         yield file
 
 
+_MAX_DEPTH = 100
+
+
 def check_hdf5(file: Any) -> None:
     """Check that the content of an HDF5 file is in the file itself, and reasonably packed.
 
@@ -371,17 +376,26 @@ def check_hdf5(file: Any) -> None:
     """
     import h5py
 
-    def check(name: bytes, info: Any) -> None:
+    def problem(name: bytes, info: Any) -> str | None:
+        """Return what is wrong with a link, which ends the visit; h5py loses exceptions."""
         text = name.decode(errors="replace")[:80]
+        if name.count(b"/") > _MAX_DEPTH:  # paths are followed from the start each time
+            return f"its groups are nested more than {_MAX_DEPTH} levels deep"
         if info.type not in (h5py.h5l.TYPE_HARD, h5py.h5l.TYPE_SOFT):
-            raise BadData(f"{text} must be in the file itself, but is a link to another file")
-        if h5py.h5o.get_info(file.id, name).type != h5py.h5o.TYPE_DATASET:
-            return
-        plist = h5py.h5d.open(file.id, name).get_create_plist()
-        if plist.get_external_count() or plist.get_layout() == h5py.h5d.VIRTUAL:
-            raise BadData(f"{text} must be in the file itself, but is stored in another file")
+            return f"{text} must be in the file itself, but is a link to another file"
+        try:
+            if h5py.h5o.get_info(file.id, name).type != h5py.h5o.TYPE_DATASET:
+                return None
+            plist = h5py.h5d.open(file.id, name).get_create_plist()
+            if plist.get_external_count() or plist.get_layout() == h5py.h5d.VIRTUAL:
+                return f"{text} must be in the file itself, but is stored in another file"
+        except Exception as error:
+            is_hard = info.type == h5py.h5l.TYPE_HARD
+            return f"{text} is damaged ({str(error)[:200]})" if is_hard else None
+        return None
 
-    file.id.links.visit(check, info=True)
+    if wrong := file.id.links.visit(problem, info=True):
+        raise BadData(wrong)
 
 
 # ---- opening tables ----

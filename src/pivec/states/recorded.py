@@ -187,6 +187,7 @@ def _about(path: Path) -> Iterator[None]:
 
 _MOST_BYTES = 1 << 34  # that a file may unpack to
 _BATCH = 1 << 22  # bytes of episodes that are sent at once
+_ONE_HOT = 5 << 20  # added to the size of a file, since its states may be codes of many values
 
 
 @dataclass(frozen=True)
@@ -214,7 +215,7 @@ def _read_confined(source: _Source, number: int, read_bytes: dict[int, int]) -> 
     while batch:
         batch, n_bytes = confined.call(_read, (source, number, count), source.size, _MOST_BYTES)
         read_bytes[number] += n_bytes
-        Budget(source.size, "it", _MOST_BYTES).spend(sum(read_bytes.values()))
+        Budget(source.size + _ONE_HOT, "it", _MOST_BYTES).spend(sum(read_bytes.values()))
         yield from batch
         count += len(batch)
 
@@ -226,7 +227,18 @@ def _found(source: _Source) -> list[RecordedPolicy]:
 
 def _find(source: _Source) -> list[RecordedPolicy]:
     """Find policies; called in the child process, where what they need to be read stays."""
+    for number in range(len(_found(source))):
+        _width(source, number)  # within the limits, or the file is refused here
     return [replace(policy, read=list) for policy in _found(source)]  # type: ignore[arg-type]
+
+
+@functools.lru_cache(maxsize=32)
+def _width(source: _Source, number: int) -> int:
+    """Count the values of a flattened observation: many, if a space is a choice of so many."""
+    space = _found(source)[number].space
+    with contextlib.suppress(UsageError):  # of spaces that only ``features`` can flatten
+        return 0 if space is None else len(spaces.feature_names(space))
+    return 0
 
 
 # Called in the child process: the episodes that are being read, and where.
@@ -243,11 +255,19 @@ def _read(place: tuple[_Source, int, int]) -> tuple[list[Episode], int]:
     batch, n_bytes = [], 0
     for episode in episodes:
         batch.append(episode)
-        n_bytes += _n_bytes(episode.states) + _n_bytes(episode.actions)
+        flat = 4 * _width(source, number) * _n_rows(episode.states)
+        n_bytes += max(flat, _n_bytes(episode.states)) + _n_bytes(episode.actions)
         if n_bytes >= _BATCH:
             break
     _reading[source, number, first + len(batch)] = episodes
     return batch, n_bytes
+
+
+def _n_rows(observations: Any) -> int:
+    while isinstance(observations, Mapping | tuple) and observations:
+        parts = observations.values() if isinstance(observations, Mapping) else observations
+        observations = next(iter(parts))
+    return len(observations)
 
 
 def _n_bytes(observations: Any) -> int:
@@ -393,7 +413,8 @@ def read_recorded(
     ``space`` flattens the observations, or ``features`` turns them into rows; without either they
     are numeric arrays already. ``actions`` must be there if they are to be kept.
     """
-    label = recorded.info.label
+    label, source = recorded.info.label, recorded.info.source
+    label += f" ({source})" * bool(source)  # a label may be a value of a column
     if recorded.is_flat:
         space = features = None
     kept = PolicyEpisodes(max_states)
@@ -413,15 +434,23 @@ def read_recorded(
                 f"the recorded episodes of {label} have no actions: collect without --actions"
             )
         moves = None if episode.actions is None else episode.actions[: len(rows) - 1]
+        if moves is not None and len(moves) < len(rows) - 1:
+            raise BadData(f"{where} has {len(rows)} states, but {len(moves)} actions")
         seed = episode.seed if 0 <= episode.seed < 2**63 else -1
         kept.append(replace(episode, states=rows, actions=moves if actions else None, seed=seed))
     if not len(kept):
-        raise BadData(f"{recorded.info.source} holds no episodes of {label}")
+        raise BadData(f"there are no episodes of {label}")
     record = record_of(recorded.info, kept.all(), kept.every)
     if record.info.fingerprint:
         return record
     digest = content_digest(record.episodes, *record.read_arrays())
     return replace(record, info=replace(record.info, fingerprint=digest))
+
+
+def _first(recorded: RecordedPolicy) -> Episode:
+    for episode in recorded.episodes():
+        return episode
+    raise BadData(f"there are no episodes of {recorded.info.label} ({recorded.info.source})")
 
 
 def _rows(
@@ -452,7 +481,7 @@ def _rows(
         raise type(error)(f"{where}: {error}") from error
     except (TypeError, ValueError, IndexError, KeyError) as error:
         raise BadData(f"{where}: the observations do not fit the environment: {error}") from error
-    if rows.ndim != 2 or not len(rows):
+    if rows.ndim != 2 or not rows.size:
         raise BadData(f"{where}: expected one row of numbers per step, got {rows.shape}")
     return rows
 
@@ -483,9 +512,14 @@ class RecordedStates:
         self._policies, self._store = _with_unique_labels(policies), store
         check_unique([policy.info.label for policy in self._policies])
         first = self._policies[0]
-        known = spaces.feature_names(first.space) if first.space is not None else first.names
+        known = first.names
+        if first.space is not None:
+            try:
+                known = spaces.feature_names(first.space)
+            except UsageError as error:
+                raise UsageError(f"{first.info.source}: {error}") from error
         if known is None:
-            probe = _rows(next(first.episodes()).states, first.space, None, first.info.label)
+            probe = _rows(_first(first).states, first.space, None, first.info.label)
             known = names_of(None, probe.shape[1])
         self._names = tuple(known)
         for policy in self._policies:
@@ -502,7 +536,7 @@ class RecordedStates:
             "arguments": world.get("arguments") or {},
             "backend": "recorded",
             "actions": all(
-                next(policy.episodes()).actions is not None
+                _first(policy).actions is not None
                 if policy.has_actions is None
                 else policy.has_actions
                 for policy in self._policies

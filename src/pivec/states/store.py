@@ -186,14 +186,15 @@ class Store:
         file = row["file"]
         problem = "is missing"
         if self.folder.has(file):
-            problem = "does not match its checksum, so it is damaged and should be removed"
+            problem = "cannot be read or does not match its checksum, so it should be removed"
             if self._verified.get(file) == stamp_of(self.folder.local(file)):
                 return ""
             for again in (False, True):  # a cached copy may be damaged
                 self.folder.fetch([file], again=again)
-                if digest_of(self.folder.local(file)) == row["sha256"]:
-                    self._verified[file] = stamp_of(self.folder.local(file))
-                    return ""
+                with contextlib.suppress(OSError):  # of a pipe, or without permission
+                    if digest_of(self.folder.local(file)) == row["sha256"]:
+                        self._verified[file] = stamp_of(self.folder.local(file))
+                        return ""
         labels = first_names([label for label, r in self.rows.items() if r["file"] == file])
         return f"{self.folder}/{file} {problem} (states of {labels}): {_REMEDY}"
 
