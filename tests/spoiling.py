@@ -5,6 +5,8 @@ Run as a script it reads a pickled request and prints one line for each spoilt s
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import functools
 import io
 import itertools
@@ -12,22 +14,26 @@ import json
 import os
 import pickle
 import pickletools
+import resource
+import select
 import signal
 import struct
 import subprocess
 import sys
 import tempfile
+import time
 import warnings
 import zipfile
 import zlib
-from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
-MEMORY, SECONDS = 1_000_000_000, 20  # of the processor; five times that by the clock
+MEMORY, SECONDS = 1_000_000_000, 20  # of the processor
+BLOCKED = 30.0  # seconds by the clock without any of the processor
 ODD = [
     *(None, True, -1, 0, 10**30, 1e308, float("nan"), "", "x", [], {}, [[]], ["a"], 2**31, 2**64),
     *(10**400, [10**400], -(10**400), {"a": {"b": []}}, "\x1b[2J", [None], [True], [[1.0], [2.0]]),
@@ -63,7 +69,7 @@ def archive(members, compression=zipfile.ZIP_STORED):
 
 
 @functools.cache
-def _zeros() -> bytes:
+def zeros() -> bytes:
     """A megabyte of zeros as a block of deflate that may be repeated."""
     packer = zlib.compressobj(9, zlib.DEFLATED, -15)
     return packer.compress(bytes(1 << 20)) + packer.flush(zlib.Z_FULL_FLUSH)
@@ -73,7 +79,7 @@ def forged(members, name, content, megabytes, declared, method=zipfile.ZIP_DEFLA
     """An archive whose last member unpacks to ``content`` and zeros, and declares any size."""
     packer = zlib.compressobj(9, zlib.DEFLATED, -15)
     start = packer.compress(content) + packer.flush(zlib.Z_FULL_FLUSH)
-    raw = start + _zeros() * megabytes + b"\x03\x00"
+    raw = start + zeros() * megabytes + b"\x03\x00"
     rest = {key: value for key, value in members.items() if key != name}
     data = bytearray(archive({**rest, name: raw}))
     central, local = data.rindex(b"PK\x01\x02"), data.rindex(b"PK\x03\x04" + data[4:8])
@@ -206,13 +212,26 @@ def _spoil_pickle(data, rng):
     return b"".join(parts)
 
 
-def spoilt(files: dict[str, bytes], seed: int, rounds: int, others: list[bytes]):
-    """Copies of a sample, in each of which one file is spoilt; the first one most often."""
-    rng = np.random.default_rng(seed)
-    names = list(files)
-    for _ in range(rounds):
-        chosen = names[0] if rng.random() < 0.6 else str(rng.choice(names))
-        yield {**files, chosen: spoil(files[chosen], rng, others)}
+@dataclass(frozen=True)
+class Fifo:
+    """A named pipe, which blocks whoever opens it."""
+
+
+@dataclass(frozen=True)
+class Link:
+    """A symbolic link."""
+
+    target: str
+
+
+Files = dict[str, "bytes | Fifo | Link"]
+
+
+def _spoilt(files: Files, rng: np.random.Generator, others: list[bytes]) -> Files:
+    """A copy in which one file is spoilt, most often the first one."""
+    names = [name for name, content in files.items() if isinstance(content, bytes)]
+    chosen = names[0] if rng.random() < 0.6 else str(rng.choice(names))
+    return {**files, chosen: spoil(files[chosen], rng, others)}
 
 
 @dataclass(frozen=True)
@@ -229,81 +248,193 @@ class Sample:
         How the sample itself ends, "read" or "refused".
     repair : callable
         Mends what would hide the damage.
+    crafted : dict
+        Name -> files made to do harm, which must be read or refused as well.
+    slow : sequence of str
+        Names of crafted files that are small, but take long.
     """
 
     attempt: str
-    files: dict[str, bytes]
+    files: Files
     expected: str = "read"
-    repair: Callable[[dict[str, bytes]], dict[str, bytes]] = lambda files: files
+    repair: Callable[[Files], Files] = lambda files: files
+    crafted: dict[str, Files] = field(default_factory=dict)
+    slow: Sequence[str] = ()
+
+    def chosen(self, quick: bool) -> dict[str, Files]:
+        """The crafted files, without those that are large and slow to read if ``quick``."""
+        return {
+            name: files
+            for name, files in self.crafted.items()
+            if not quick or (_size(files) < 200_000 and name not in self.slow)
+        }
+
+    def cases(self, seed: int, rounds: int, others: list[bytes], quick: bool) -> list[Files]:
+        """The sample, its crafted files and spoilt copies of it and of small crafted ones."""
+        crafted = self.chosen(quick)
+        small = [files for files in crafted.values() if 0 < _size(files) < 50_000]
+        bases = [self.files] * max(1, len(small)) + small
+        rng = np.random.default_rng(seed)
+        spoilt = [
+            self.repair(_spoilt(bases[rng.integers(len(bases))], rng, others))
+            for _ in range(rounds)
+        ]
+        return [self.files, *crafted.values(), *spoilt]
 
 
-def counts(samples: Sequence[Sample], seed: int, rounds: int) -> list[Counter]:
-    """Spoil samples again and again, and count how that ended.
+def _size(files: Files) -> int:
+    return sum(len(content) for content in files.values() if isinstance(content, bytes))
 
-    "read" and "refused" are as they should be; anything else is a defect, said with the folder
-    where the case is kept.
+
+class Ending(NamedTuple):
+    """How an attempt ended: "read", "refused" or what is wrong, and what it took."""
+
+    text: str
+    seconds: float  # of the processor
+    megabytes: float
+
+    @property
+    def is_right(self) -> bool:
+        """Whether the file was read or refused."""
+        return self.text in ("read", "refused")
+
+
+def endings(
+    samples: Sequence[Sample],
+    seed: int,
+    rounds: int,
+    watched: Sequence[Path] = (),
+    tracer: Sequence[str] = (),
+    quick: bool = False,
+) -> list[dict[str, Ending]]:
+    """Read the crafted files of each sample and ``rounds`` spoilt ones; name -> how that ended.
+
+    No file of the folders ``watched`` may be opened. ``tracer`` is a command that runs the process.
+    ``quick`` leaves out crafted files that are large.
     """
-    others = [content for sample in samples for content in sample.files.values()]
-    jobs = []
-    for sample in samples:
-        cases = spoilt(sample.files, seed, rounds, others)
-        jobs.append((sample.attempt, [sample.files, *map(sample.repair, cases)]))
+    others = [
+        content
+        for sample in samples
+        for content in sample.files.values()
+        if isinstance(content, bytes)
+    ]
+    jobs = [(sample.attempt, sample.cases(seed, rounds, others, quick)) for sample in samples]
     done = subprocess.run(
-        [sys.executable, __file__],
-        input=pickle.dumps((sys.path, jobs)),
+        [*tracer, sys.executable, __file__],
+        input=pickle.dumps((sys.path, jobs, [*map(str, watched)])),
         stdout=subprocess.PIPE,
         env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
     )
     assert done.returncode == 0, "the process that forks must not fail"
-    told = done.stdout.decode().splitlines()
-    assert len(told) == len(samples) * (rounds + 1)
-    parts = [told[i : i + rounds + 1] for i in range(0, len(told), rounds + 1)]
-    assert [part[0] for part in parts] == [sample.expected for sample in samples]
-    return [Counter(part[1:]) for part in parts]
-
-
-def check(counted: Counter) -> None:
-    """Hold that all were read or refused, and some of them refused."""
-    odd = [ending for ending in counted if ending not in ("read", "refused")]
-    assert not odd, "\n".join(odd)
-    assert counted["refused"] > counted.total() // 10
+    lines = [Ending(*json.loads(line)) for line in done.stdout.decode().splitlines()]
+    assert len(lines) == sum(len(cases) for _, cases in jobs)
+    starts = np.cumsum([0, *(len(cases) for _, cases in jobs)]).tolist()
+    parts = [lines[start:end] for start, end in itertools.pairwise(starts)]
+    assert [part[0].text for part in parts] == [sample.expected for sample in samples]
+    spoilt = [f"spoilt {number}" for number in range(rounds)]
+    names = [[*sample.chosen(quick), *spoilt] for sample in samples]
+    return [dict(zip(names[i], part[1:], strict=True)) for i, part in enumerate(parts)]
 
 
 # ---- in the process ----
 
+_USUAL = ("/dev", "/etc", "/lib", "/lib64", "/opt", "/proc", "/sys", "/usr")
+_FORBIDDEN = {"os.system", "os.exec", "os.posix_spawn", "socket.connect", "socket.getaddrinfo"}
+
 
 def _main() -> None:
-    path, jobs = pickle.loads(sys.stdin.buffer.read())
+    path, jobs, watched = pickle.loads(sys.stdin.buffer.read())
     sys.path[:] = path
     answers = os.dup(1)
     os.dup2(2, 1)
     warnings.simplefilter("ignore")
+    known = set()
     for attempt, cases in jobs:
         module, _, function = attempt.partition(":")
         call = getattr(__import__(module), function)
-        _ending(call, cases[0])  # before memory is bounded, so that all is imported
-        _try_all(call, cases, answers)
+        if attempt not in known:  # before anything is measured, so that most is imported
+            _ending(call, cases[0])
+        known.add(attempt)
+        _try_all(call, cases, answers, watched)
 
 
-def _try_all(call, cases, answers):
+def _try_all(call, cases, answers, watched):
     at = 0
     while at < len(cases):
         reading, writing = os.pipe()
         pid = os.fork()
         if pid == 0:
             os.close(reading)
-            _serve(call, cases[at:], writing)
+            _serve(call, cases[at:], writing, watched)
         os.close(writing)
-        with os.fdopen(reading, encoding="utf-8") as lines:
-            for line in lines:
-                os.write(answers, line.encode())
-                at += 1
+        with os.fdopen(reading, "rb", buffering=0) as lines:
+            guard = _Guard(pid)
+            rest = b""
+            while True:
+                if not select.select([lines], [], [], 0.05)[0]:
+                    guard.look()
+                    continue
+                if not (part := os.read(lines.fileno(), 1 << 16)):
+                    break
+                *whole, rest = (rest + part).split(b"\n")
+                for line in whole:
+                    os.write(answers, line + b"\n")
+                    at += 1
+                guard = _Guard(pid)
         code = os.waitpid(pid, 0)[1]
-        if at < len(cases):  # it died of this one
-            ended = os.WTERMSIG(code) if os.WIFSIGNALED(code) else 0
-            kind = "hangs" if ended in (signal.SIGALRM, signal.SIGPROF) else code
-            os.write(answers, f"the process ended: {kind}; {_kept(cases[at])}\n".encode())
+        if code and at < len(cases):  # it died of this one
+            why = guard.reason or f"the process ended: {code}"
+            ending = Ending(f"{why}; {_kept(cases[at])}", *guard.used)
+            os.write(answers, json.dumps(ending).encode() + b"\n")
             at += 1
+
+
+class _Guard:
+    """Ends a process with all its descendants if it takes too much, or waits for ever."""
+
+    def __init__(self, pid):
+        self._pid, self.reason, self.used = pid, "", (0.0, 0.0)
+        self._first, self._base = self._usage()
+        self._last, self._changed = self._first, time.monotonic()
+
+    def _usage(self):
+        """Processor time and resident memory of the process and its descendants."""
+        seconds = pages = 0
+        for pid in _family(self._pid):
+            with contextlib.suppress(OSError):
+                fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+                seconds += sum(map(int, fields[11:15]))
+                pages += int(fields[21])
+        return seconds / os.sysconf("SC_CLK_TCK"), pages * os.sysconf("SC_PAGE_SIZE")
+
+    def look(self):
+        seconds, memory = self._usage()
+        now = time.monotonic()
+        if seconds != self._last:
+            self._last, self._changed = seconds, now
+        self.used = (seconds - self._first, (memory - self._base) / 1e6)
+        if self.used[0] > 1.5 * SECONDS:
+            self._end(f"takes more than {self.used[0]:.0f} s")
+        elif memory - self._base > 3 * MEMORY:
+            self._end(f"takes more than {self.used[1]:.0f} MB")
+        elif now - self._changed > BLOCKED:
+            self._end("blocks")
+
+    def _end(self, reason):
+        self.reason = self.reason or reason
+        for pid in reversed(_family(self._pid)):
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+
+
+def _family(pid):
+    """A process and all its descendants."""
+    found = [pid]
+    for parent in found:
+        with contextlib.suppress(OSError):
+            for children in Path(f"/proc/{parent}/task").glob("*/children"):
+                found += map(int, children.read_text().split())
+    return found
 
 
 def _kept(files):
@@ -317,25 +448,113 @@ def _write(folder, files):
     for name, content in files.items():
         path = Path(folder, name)
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content)
+        if isinstance(content, bytes):
+            path.write_bytes(content)
+        elif isinstance(content, Link):
+            path.symlink_to(content.target)
+        else:
+            os.mkfifo(path)
 
 
-def _serve(call, cases, writing):
-    import resource
+def _serve(call, cases, writing, watched):
+    events: list[tuple[str, str]] = []
 
-    with open("/proc/self/statm") as file:
-        size = int(file.read().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (size + MEMORY, size + MEMORY))
+    def note(event, args):
+        if event == "open" and isinstance(args[0], str | bytes):
+            events.append((event, os.fsdecode(args[0])))
+        elif event in _FORBIDDEN:
+            events.append((event, str(args)[:100]))
+
+    sys.addaudithook(note)
+    watch = _Watch(watched)
     for files in cases:
-        signal.setitimer(signal.ITIMER_PROF, SECONDS)
-        signal.alarm(5 * SECONDS)
-        ending = _ending(call, files)
-        os.write(writing, f"{ending}\n".encode())
+        meter = _Meter()
+        events.clear()
+        ending = _ending(call, files, events)
+        seconds, megabytes = meter.read()
+        if opened := watch.read():
+            ending = f"opened {opened}"
+        if seconds > SECONDS:
+            ending = f"took {seconds:.0f} s"
+        if megabytes > MEMORY / 1e6:
+            ending = f"took {megabytes:.0f} MB"
+        is_right = ending in ("read", "refused")
+        if not is_right:
+            ending = f"{ending}; {_kept(files)}".replace("\n", " ")
+        answer = json.dumps(Ending(ending, round(seconds, 2), round(megabytes)))
+        os.write(writing, answer.encode() + b"\n")
+        if not is_right:  # the next one starts afresh
+            break
+    for pid in _family(os.getpid())[:0:-1]:
+        with contextlib.suppress(OSError):
+            os.kill(pid, signal.SIGKILL)
     os._exit(0)
 
 
-def _ending(call, files) -> str:
-    from pivec.errors import PivecError
+class _Meter:
+    """Processor time and memory of this process and its children since it was made."""
+
+    def __init__(self):
+        self._base = {}
+        for pid in _family(os.getpid()):
+            with contextlib.suppress(OSError):
+                Path(f"/proc/{pid}/clear_refs").write_text("5")  # the peak starts again
+            self._base[pid] = _status(pid, "VmRSS")
+        self._seconds = self._time()
+
+    def _time(self):
+        return sum(os.times()[:4]) + sum(map(_running, _family(os.getpid())[1:]))
+
+    def read(self):
+        """Seconds, and megabytes more than before."""
+        own, *others = [
+            _status(pid, "VmHWM") - self._base.get(pid, 0) for pid in _family(os.getpid())
+        ]
+        ended = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
+        return self._time() - self._seconds, (own + max([ended, *others])) / 1e6
+
+
+def _running(pid):
+    with contextlib.suppress(OSError):
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+    return 0.0
+
+
+def _status(pid, key):
+    """Bytes of memory of a process."""
+    with contextlib.suppress(OSError):
+        for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+            if line.startswith(key):
+                return int(line.split()[1]) * 1024
+    return 0
+
+
+class _Watch:
+    """Notes which files of some folders any process opens."""
+
+    def __init__(self, folders):
+        libc = ctypes.CDLL(None, use_errno=True)
+        self._handle = libc.inotify_init1(os.O_NONBLOCK)
+        for folder in folders:
+            number = libc.inotify_add_watch(self._handle, os.fsencode(folder), 0x20)  # IN_OPEN
+            assert number > 0, os.strerror(ctypes.get_errno())
+
+    def read(self):
+        """Names of those that were opened since the last call."""
+        try:
+            data, names = os.read(self._handle, 1 << 16), []
+        except BlockingIOError:
+            return []
+        while data:
+            length = struct.unpack_from("iIII", data)[3]
+            names.append(data[16 : 16 + length].rstrip(b"\0").decode())
+            data = data[16 + length :]
+        return names
+
+
+def _ending(call, files, events=()) -> str:
+    from pivec import errors
 
     with tempfile.TemporaryDirectory() as folder:
         _write(folder, files)
@@ -343,25 +562,30 @@ def _ending(call, files) -> str:
         try:
             call(Path(folder))
             ending = "read"
-        except PivecError as error:
+        except errors.PivecError as error:
             text = str(error)
             names = [Path(name) for name in files]
             said = [folder, *getattr(call, "labels", ()), *(name.name for name in names)]
             said += [name.stem for name in names if len(name.stem) > 3]  # which is its label
             named = any(name in text for name in said)
             ending = "refused" if named and "\n" not in text else f"badly told: {text[:300]!r}"
-        except Exception as error:
+        except BaseException as error:
             kind, where = type(error).__name__, error.__traceback__
             while where.tb_next is not None:
                 where = where.tb_next
             line = f"{Path(where.tb_frame.f_code.co_filename).name}:{where.tb_lineno}"
             ending = f"{kind} at {line}: {str(error)[:200]!r}"
+        own = [str(Path(file).parents[1]) for file in (__file__, errors.__file__)]
+        own += [os.path.realpath(sys.prefix), sys.base_prefix]
+        home = (*own, *_USUAL, os.path.realpath(folder))
+        for event, what in events:
+            real = os.path.realpath(what)
+            if event != "open" or not any(os.path.commonpath([real, top]) == top for top in home):
+                ending = f"{event} {what}"
         made = Path(folder, "made")  # where an attempt may write
         left = [path for path in Path(folder).rglob("*") if not path.is_relative_to(made)]
         if sorted(left) != before:
             ending = f"wrote {sorted(set(left) - set(before))}"
-    if ending not in ("read", "refused"):
-        ending = f"{ending}; {_kept(files)}".replace("\n", " ")
     return ending
 
 
