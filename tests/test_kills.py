@@ -288,7 +288,7 @@ def kill_many(folder, name, jobs, n, seed):
         try:
             reference.check(kill)
         except Exception as error:
-            problems.append(f"{reference.command}, {kill}: {error!r}")
+            problems.append(f"{reference.command}, {kill}: {error!r:.2000}")
     return {"kills": counts, "changes": reference.n_changes, "problems": problems}
 
 
