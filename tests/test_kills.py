@@ -307,7 +307,7 @@ def kills(folder, name, jobs, n, seed=0):
 
 
 def test_a_few_kills(tmp_path):
-    assert kills(tmp_path, "collect more", 1, 4)["problems"] == []
+    assert kills(tmp_path, "collect more", 1, 3)["problems"] == []
 
 
 @pytest.mark.slow
