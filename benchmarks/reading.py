@@ -3,7 +3,8 @@
     python benchmarks/reading.py
 
 Each time is that of a fresh Python process, from the import of pivec until the states are in a
-store, the policy is loaded, or (ONNX) has acted on 1,000 batches. The peer is the same code without the child process.
+store, the policy is loaded, or (ONNX) has acted on 1,000 batches. The peer is the same code without
+the child process.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import numpy as np
 from measure import alternately, in_process, serve, table, write_section
 
 N, LENGTH, WIDTH = 1_000_000, 1000, 17  # states, steps of an episode, features
-REPEATS = 1
+REPEATS = 3
 
 
 def write_files(folder: Path) -> dict[str, str]:
