@@ -370,7 +370,7 @@ _MAX_DEPTH = 100
 
 
 def check_hdf5(file: Any) -> None:
-    """Check that the content of an HDF5 file is in the file itself, and reasonably packed.
+    """Check that the content of an HDF5 file is in the file itself.
 
     An array may be in another file, or be made of others; if these are missing, HDF5 gives zeros.
     """
