@@ -140,8 +140,9 @@ def test_nobody_reads(tmp_path):
 
 @pytest.mark.skipif(os.name != "posix", reason="signals are those of POSIX")
 @pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
-def test_signals_while_modules_are_imported(tmp_path, sign):
-    (tmp_path / "typer.py").write_text(
+@pytest.mark.parametrize("module", ["ast", "typer"])  # of the first that are imported, and later
+def test_signals_while_modules_are_imported(tmp_path, sign, module):
+    (tmp_path / f"{module}.py").write_text(
         "import time\nprint('importing', flush=True)\ntime.sleep(60)"
     )
     path = os.pathsep.join([str(tmp_path), str(Path(pivec.__file__).parents[1])])
@@ -156,7 +157,7 @@ def test_signals_while_modules_are_imported(tmp_path, sign):
     assert process.stdout.readline() == "importing\n"
     process.send_signal(sign)
     _, err = process.communicate()
-    assert process.returncode == 128 + sign
+    assert process.returncode in (128 + sign, -sign)  # shells show both as the former
     assert not err
 
 

@@ -18,7 +18,17 @@ server, cli        the live page and the command line
 The names in ``__init__.pyi`` are imported on first use, so that ``import pivec`` is fast.
 """
 
-from pivec.lazy import lazy_exports
+import signal
+import sys
+
+# The command line has no traceback of Ctrl-C while its first modules are imported.
+_is_command = sys.orig_argv[1:3] == ["-m", "pivec"] or "".join(sys.orig_argv[1:2]).endswith(
+    "/pivec"
+)
+if _is_command and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+from pivec.lazy import lazy_exports  # noqa: E402
 
 __version__ = "0.1.0"
 __getattr__, __dir__, __all__ = lazy_exports(__name__, __file__)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 STOPPED = 130  # the exit code after Ctrl-C: 128 and the number of the signal
-_USUAL = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
+_USUAL = signal.default_int_handler, signal.SIG_DFL
 
 
 def main() -> None:
@@ -19,7 +19,7 @@ def main() -> None:
     The first one cleans up. A second one exits immediately, as any does while nothing has started
     or when all is done.
     """
-    ours = [number for number, usual in _USUAL.items() if signal.getsignal(number) == usual]
+    ours = [n for n in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(n) in _USUAL]
     received: list[int] = []
 
     def handle(handler: Callable[[int, Any], None]) -> None:
