@@ -326,6 +326,19 @@ def test_files_that_take_long_come_at_times_and_in_the_end(monkeypatch):
     assert len(rows()) == 7
 
 
+def test_a_folder_that_is_removed_is_an_error(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    put(*EARLY)
+    rounds = pivec.watch("CartPole-v1", RUNS, OUT, **SMALL)
+    assert next(rounds).fitted
+    shutil.rmtree(OUT)
+    put(*LATER)
+    with pytest.raises(PivecError, match=str(OUT)):
+        next(rounds)
+    assert not OUT.exists()
+    assert watch()[0].fitted  # all of it again
+
+
 @pytest.mark.usefixtures("going")
 def test_ctrl_c_while_a_module_is_imported(monkeypatch):
     """Such a module fails when it is needed for the last files; it is still Ctrl-C that counts."""

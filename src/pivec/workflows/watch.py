@@ -173,6 +173,7 @@ class _Watch:
         with locked(make_folder(self._log.folder) / _LOCK, busy):
             try:
                 while True:
+                    self._check_folder()
                     result = self._round()
                     if result is not None:
                         yield result
@@ -199,6 +200,14 @@ class _Watch:
                 f"expected {self._watching.at_least} or more checkpoints to fit a space, but found "
                 f"{len(self._waiting) or 'none'}{self._missing}: check the paths, or lower "
                 "at_least"
+            )
+
+    def _check_folder(self) -> None:
+        """Check that the output folder still exists; what was in it cannot be written again."""
+        if not (self._log.folder / _LOCK).exists():
+            raise PivecError(
+                f"{self._log.folder} was removed while `pivec watch` was writing to it: run the "
+                "same command to start again"
             )
 
     def _round(self) -> Round | None:
@@ -351,6 +360,7 @@ class _Watch:
         is_due = always or time.monotonic() - self._written >= _PAUSE * self._cost
         if self._space is None or not self._is_behind or not is_due:
             return
+        self._check_folder()
         start, space = time.monotonic(), self._space
         n_fitted = n_policies(len(space.descriptions) - space.n_placed)
         self._log.settings["space"] = f"fitted on {n_fitted}, {space.n_placed} placed in it"
