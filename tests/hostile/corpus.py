@@ -30,14 +30,16 @@ def traced(log):
 def opened_elsewhere(log):
     """Files that were opened and belong neither to a case nor to the installation."""
     temporary = tempfile.gettempdir()
-    home = (str(ROOT), sys.prefix, sys.base_prefix, os.path.realpath(sys.prefix), *USUAL)
+    home = (*filter(None, sys.path), sys.prefix, sys.base_prefix, os.path.realpath(sys.prefix))
     found = set()
     for line in log.read_text(errors="replace").splitlines():
         match = re.search(r'open\w*\((?:AT_FDCWD, )?"([^"]+)"', line)
         if match is None or not match[1].startswith("/"):
             continue
         path = os.path.normpath(match[1])
-        case = re.match(rf"{re.escape(temporary)}/(tmp\w+|spoilt-\w+)(/|$)", path)
-        if not case and not any(path == top or path.startswith(f"{top}/") for top in home):
+        # The last one is how tempfile finds out where it can write.
+        case = re.match(rf"{re.escape(temporary)}/((tmp\w+|spoilt-\w+)(/|$)|\w{{8}}$)", path)
+        usual = any(path == top or path.startswith(f"{top}/") for top in (*home, *USUAL))
+        if not case and not usual:
             found.add(path)
     return found
