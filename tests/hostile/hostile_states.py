@@ -50,6 +50,7 @@ def content(folder, left_out=(".lock",)):
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
 
 
+@cache
 def deflated(levels, gigabytes):
     """Zeros, compressed so many times."""
     data = None
@@ -293,10 +294,10 @@ def _minari(data_format, folder, canary):
         crafted["an episode is a pipe"] = {**rest, part: Fifo()}
         crafted["an episode is a link"] = {**rest, part: Link(str(canary / "secret.arrow"))}
         if data_format == "arrow":
-            for name, bomb in _arrow_attacks("observations").items():
+            for name, bomb in _arrow_attacks().items():
                 crafted[name] = {part: bomb, **rest}
         else:
-            for name, bomb in _parquet_attacks("observations").items():
+            for name, bomb in _parquet_attacks().items():
                 crafted[name] = {part: bomb, **rest}
         outside = {name: data for name, data in files.items() if not name.startswith("data/0/")}
         crafted["an episode elsewhere"] = {**outside, "data/0": Link(str(canary))}
@@ -376,7 +377,7 @@ def _one_list(n, value=0.0):
 
 
 @cache
-def _arrow_attacks(feature):
+def _arrow_attacks():
     """Name -> Arrow files that crash, or unpack to too much."""
     sound = _ipc(_table())
     text = sound.index(b"annannann")
@@ -388,7 +389,7 @@ def _arrow_attacks(feature):
         wrong[f"text offset {number} is {value}"] = bytes(data)
     large = pa.array(np.zeros(37_500_000))  # 300 MB
     column = _one_list(40_000_000)
-    lists = {f"{feature}{i}": column for i in range(12)}
+    lists = {f"x{i}": column for i in range(12)}
     rows = pa.table({f"x{i}": large for i in range(10)})
     nothing = pa.table({"step": np.arange(2), "x": [1.0, 2.0], "y": pa.nulls(2)})
     deep: pa.DataType = pa.float32()
@@ -399,18 +400,18 @@ def _arrow_attacks(feature):
     )
     odd = {
         "nulls": nothing,
-        "nested lists": pa.table({"step": [0, 1], feature: pa.array([None, None], deep)}),
-        "union": pa.table({"step": [0, 1], feature: union}),
+        "nested lists": pa.table({"step": [0, 1], "x": pa.array([None, None], deep)}),
+        "union": pa.table({"step": [0, 1], "x": union}),
         "no rows": _table().slice(0, 0),
         "no columns": pa.table({}),
-        "no width": pa.table({"step": [0, 1], feature: pa.array([[], []], pa.list_(pa.float32()))}),
+        "no width": pa.table({"step": [0, 1], "x": pa.array([[], []], pa.list_(pa.float32()))}),
         "wide": pa.table({f"x{i}": [0.0] for i in range(3000)} | {"step": [0]}),
     }
     return {
         **wrong,
         "zstd": _ipc(rows, "zstd"),
         "lists in zstd": _ipc(pa.table(lists), "zstd"),
-        "lists in lz4": _ipc(pa.table({feature: column}), "lz4"),
+        "lists in lz4": _ipc(pa.table({"x": column}), "lz4"),
         "long text": _ipc(_table_of_text(3000), "zstd"),
         **{name: _ipc(table) for name, table in odd.items()},
     }
@@ -422,7 +423,7 @@ def _table_of_text(n):
 
 def _arrow(name, *_):
     sound = _ipc(_table(), "lz4" if name.endswith("feather") else None)
-    crafted = {attack: {name: data} for attack, data in _arrow_attacks("x").items()}
+    crafted = {attack: {name: data} for attack, data in _arrow_attacks().items()}
     about = {"columns": _table().column_names, "features": 10**9, "action_shape": [10**9]}
     odd = [about, about | {"features": ["x", "y"]}, [], 3, about | {"features": ["policy"]}]
     for number, known in enumerate([*map(json.dumps, odd), "{", '{"a":' * DEEP]):
@@ -441,9 +442,9 @@ def _stream(table):
 
 
 @cache
-def _parquet_attacks(feature):
+def _parquet_attacks():
     column = _one_list(10_000_000)
-    lists = {f"{feature}{i}": column for i in range(16)}
+    lists = {f"x{i}": column for i in range(16)}
     tables = {
         "lists": pa.table(lists),
         "long text": _table_of_text(10_000),
@@ -464,7 +465,7 @@ def _pq(table, **options):
 
 def _parquet(*_):
     name = "walker.parquet"
-    crafted = {attack: {name: data} for attack, data in _parquet_attacks("x").items()}
+    crafted = {attack: {name: data} for attack, data in _parquet_attacks().items()}
     for compression in ("snappy", "gzip", "brotli", "lz4", "none"):
         crafted[compression] = {name: _pq(_table(), compression=compression)}
     crafted["groups"] = {name: _pq(_table(), row_group_size=1)}
@@ -620,7 +621,7 @@ def _store(folder, canary):
     crafted["deep"] = {"store.json": b'{"a":' * DEEP, data: files[data]}
     crafted["a pipe"] = {"store.json": files["store.json"], data: Fifo()}
     crafted["the index is a pipe"] = {"store.json": Fifo(), data: files[data]}
-    for name, bomb in _arrow_attacks("states").items():
+    for name, bomb in _arrow_attacks().items():
         crafted[name] = repaired({data: bomb, "store.json": files["store.json"]})
     reader = pa.ipc.open_file(pa.BufferReader(files[data]))
     batch, metadata = reader.get_batch_with_custom_metadata(0)
