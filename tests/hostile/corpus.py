@@ -31,6 +31,7 @@ def opened_elsewhere(log):
     """Files that were opened and belong neither to a case nor to the installation."""
     temporary = tempfile.gettempdir()
     home = (*filter(None, sys.path), sys.prefix, sys.base_prefix, os.path.realpath(sys.prefix))
+    home += (str(Path.home() / ".minari"),)  # which Minari lists when it is imported
     found = set()
     for line in log.read_text(errors="replace").splitlines():
         match = re.search(r'open\w*\((?:AT_FDCWD, )?"([^"]+)"', line)

@@ -17,7 +17,6 @@ pytest.importorskip("torch")
 
 from corpus import READERS, make_canary, opened_elsewhere, traced
 
-from pivec.policies import FORMATS
 from spoiling import endings
 
 pytestmark = pytest.mark.skipif(not os.path.exists("/proc/self/clear_refs"), reason="Linux")
@@ -47,14 +46,6 @@ def read(home, names, seed, rounds, tracer=(), quick=False):
         assert texts.count("refused") > len(texts) // 10
         odd += [f"{name}, {key}: {e.text}" for key, e in part.items() if not e.is_right]
     assert not odd, "\n".join(odd)
-
-
-def test_every_format_has_a_sample(home):
-    folders = ("policy: orbax", "policy: rl")
-    names = [n for n in READERS if n.startswith("policy: ") and not n.startswith(folders)]
-    first = [next(iter(sample.files)) for sample in made(home, names)]
-    suffixes = {f".{file.partition('.')[2]}" for file in first}
-    assert suffixes == {suffix for suffix in FORMATS if suffix.startswith(".")}
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,11 @@ def sound(tmp_path_factory):
         return samples(tmp_path_factory.mktemp("sound"))
 
 
+def test_every_format_has_a_sample(sound):
+    suffixes = {"." + next(iter(files)).partition(".")[2] for files in sound.values()}
+    assert suffixes == set(SUFFIXES)
+
+
 @pytest.mark.parametrize("suffix", SUFFIXES)
 def test_files_of_the_wrong_type_are_refused(tmp_path, sound, suffix):
     for files in sound.values():
