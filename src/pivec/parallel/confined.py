@@ -28,8 +28,13 @@ from pivec.terminal import raise_again
 _LIBRARIES = 1 << 28  # bytes that libraries take to read anything at all
 _SECONDS, _SPEED = 10, 1 << 26  # seconds of the processor, and bytes unpacked in each more
 _WAITING = 10  # times longer by the clock, since other processes run too
-# Arrow's own allocator reserves more than it uses; filters of HDF5 in other files are code.
-_VARIABLES = {"ARROW_DEFAULT_MEMORY_POOL": "system", "HDF5_PLUGIN_PRELOAD": "::"}
+# Arrow's own allocator reserves more than it uses; filters of HDF5 in other files are code;
+# onnxruntime would keep a database of its use in the user's home.
+_VARIABLES = {
+    "ARROW_DEFAULT_MEMORY_POOL": "system",
+    "HDF5_PLUGIN_PRELOAD": "::",
+    "ORT_DISABLE_TELEMETRY": "1",
+}
 
 
 def call(
