@@ -61,7 +61,7 @@ def counts(observations, rng, memory):
         {"max_states_per_policy": 60},
         {"features": lambda observations: observations[:, :1]},
     ],
-    ids=str,
+    ids=" ".join,
 )
 def test_repeated_episodes_are_the_same(options, rng):
     policies = {"net": network(rng, 2), "counts": counts, "random": "random"}
