@@ -1,4 +1,4 @@
-"""Files from strangers: what is no regular file, what unpacks without end, what a parser raises."""
+"""Untrusted files: not regular files, unpacking without end, exceptions of parsers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_regular_files_are_opened(tmp_path):
 
 @pytest.fixture(params=["pipe", "device", "folder"])
 def odd(request, tmp_path):
-    """Make something at a path that is no regular file."""
+    """Make something at a path that is not a regular file."""
 
     def make(name):
         path = tmp_path / name
@@ -67,6 +67,12 @@ def test_odd_files_among_recorded_states_stores_and_spaces_are_refused(tmp_path,
     odd("space.npz")
     with pytest.raises(PivecError, match="regular file"):
         Space.load(tmp_path)
+
+
+def test_what_the_system_refuses_is_named_once(tmp_path):
+    with pytest.raises(BadData) as caught, naming(tmp_path / "a", "x", BadData):
+        (tmp_path / "a").read_bytes()
+    assert str(caught.value) == f"{tmp_path / 'a'} cannot be read: No such file or directory"
 
 
 def test_what_a_parser_raises_names_the_file():

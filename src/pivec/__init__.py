@@ -21,7 +21,7 @@ The names in ``__init__.pyi`` are imported on first use, so that ``import pivec`
 import signal
 import sys
 
-# The command line has no traceback of Ctrl-C while its first modules are imported.
+# Ctrl-C while the first modules are imported would print a traceback.
 _is_command = sys.orig_argv[1:3] == ["-m", "pivec"] or "".join(sys.orig_argv[1:2]).endswith(
     "/pivec"
 )

@@ -9,15 +9,15 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-STOPPED = 130  # the exit code after Ctrl-C: 128 and the number of the signal
+STOPPED = 130  # the exit code after Ctrl-C: 128 plus the number of the signal
 _USUAL = signal.default_int_handler, signal.SIG_DFL
 
 
 def main() -> None:
     """Run the command line; Ctrl-C and SIGTERM end it without a traceback.
 
-    The first one cleans up. A second one exits immediately, as any does while nothing has started
-    or when all is done.
+    The first signal cleans up. A second one exits immediately, as does any signal before the
+    command starts or after it has finished.
     """
     ours = [n for n in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(n) in _USUAL]
     received: list[int] = []
@@ -32,7 +32,7 @@ def main() -> None:
         raise KeyboardInterrupt
 
     def unraisable(problem: Any) -> None:
-        # Python would ignore a KeyboardInterrupt that comes while an object is being deleted.
+        # Python would ignore a KeyboardInterrupt raised while an object is being deleted.
         if received and issubclass(problem.exc_type, KeyboardInterrupt):
             _exit(received[0])
         sys.__unraisablehook__(problem)

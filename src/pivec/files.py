@@ -205,23 +205,26 @@ PLAIN = 4  # times its size that a file may always take: packed, unpacked, and a
 MOST = 1 << 30
 MAX_MEMBERS = 20_000  # of an archive
 CHUNK = 1 << 20
-FACTOR = "PIVEC_FILE_LIMITS"  # variable of the environment: times that all limits are raised
+FACTOR = "PIVEC_FILE_LIMITS"  # environment variable: multiplies the limits on memory and time
 
 
 class Budget:
     """The number of bytes that one file may unpack to, counted while it is read.
 
     That is 64 MB and 100 times the ``size`` of the file, but at most ``most``, unless the file
-    itself is that large; the environment variable PIVEC_FILE_LIMITS multiplies it. ``name`` is for
-    error messages.
+    itself is that large; the environment variable PIVEC_FILE_LIMITS multiplies it by ``factor``.
+    ``name`` is for error messages.
     """
 
     def __init__(self, size: int, name: str, most: int = MOST) -> None:
         self.name = name
         given = os.environ.get(FACTOR, "1")
         if not re.fullmatch(r"[1-9]\d{0,5}", given):
-            raise UsageError(f"{FACTOR} must be a whole number from 1, but is {given[:20]!r}")
-        self.total = self.left = int(given) * min(FREE + RATIO * size, max(most, PLAIN * size))
+            raise UsageError(
+                f"{FACTOR} must be a whole number from 1 to 999999, but is {given[:20]!r}"
+            )
+        self.factor = int(given)
+        self.total = self.left = self.factor * min(FREE + RATIO * size, max(most, PLAIN * size))
 
     def spend(self, n: int) -> None:
         """Count ``n`` bytes before they are allocated; raise an error if they are too many."""
@@ -296,7 +299,7 @@ def open_regular(path: str | os.PathLike[str]) -> io.BufferedReader:
     if not stat.S_ISREG(kind):
         os.close(handle)
         number = errno.EISDIR if stat.S_ISDIR(kind) else errno.EINVAL
-        raise OSError(number, "is no regular file", os.fspath(path))
+        raise OSError(number, "Not a regular file", os.fspath(path))
     return open(handle, "rb")
 
 
@@ -320,7 +323,7 @@ def regular_files(folder: Path) -> list[Path]:
                 "the files that it links to (cp -rL)"
             )
         if not (path.is_file() or path.is_dir()):
-            raise BadPolicyFile(f"{path} is no regular file: remove it")
+            raise BadPolicyFile(f"{path} is not a regular file: remove it")
         files += [path] * path.is_file()
     return files
 
@@ -344,6 +347,8 @@ def naming(name: str | Path, what: str, kind: type[PivecError] = BadPolicyFile) 
             f"set {FACTOR}=10"
         ) from error
     except Exception as error:  # parsers of damaged input raise anything
+        if isinstance(error, OSError) and str(error.filename) == str(name):
+            raise kind(f"{name} cannot be read: {error.strerror}") from error
         detail = " ".join(str(error).split())[:300]
         raise kind(
             f"{name} cannot be read as {what} ({type(error).__name__}: {detail}): it may be "

@@ -89,7 +89,7 @@ class CollectOptions(EngineOptions):
     backend: str = option("auto", "gymnasium, envpool or auto", ENVIRONMENT)
     n_envs: Count | None = option(None, "Parallel environments; does not change results", RUNNING)
     retries: Annotated[int, Range(0)] = option(
-        2, "Times that an episode is repeated if its environment raises an exception", ENVIRONMENT
+        2, "Retries per episode if its environment raises an exception", ENVIRONMENT
     )
     threads: Count | None = in_python(None, "Threads of EnvPool; all cores if None")
     trust: bool = option(False, "Allow files that run code when they are loaded", FILES)

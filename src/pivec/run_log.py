@@ -64,7 +64,7 @@ class RunLog:
         self.peaks[name] = round(peak_mb(), 1)
         self._warnings[name] = list(({row.text: row for row in notices.rows} | known).values())
         record = {
-            "run": {  # all that differs when the same is done again
+            "run": {  # all that differs between two identical runs
                 "command": self.command,
                 "timings": self.timings,
                 "peak_mb": {name: peak for name, peak in self.peaks.items() if math.isfinite(peak)},

@@ -148,7 +148,7 @@ def shown(text: str, stream: Any) -> str:
 
 
 def print_any_character() -> None:
-    """Let standard output print everything, also what other packages (help, tables) write."""
+    """Let standard output print everything, including what other packages (help, tables) write."""
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors=_REPLACING)
 

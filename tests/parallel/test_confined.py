@@ -76,6 +76,12 @@ def test_the_factor_of_the_limits_is_checked(monkeypatch, factor):
         confined.call(double, 1, 0)
 
 
+def test_the_factor_raises_the_time_as_well(monkeypatch):
+    monkeypatch.setenv("PIVEC_FILE_LIMITS", "2")
+    with pytest.raises(BadPolicyFile, match="2 s of processor time"):
+        confined.call(spin, None, 0, seconds=1)
+
+
 def test_processor_time_is_limited():
     begin = time.process_time()
     with pytest.raises(BadPolicyFile, match="1 s of processor time"):

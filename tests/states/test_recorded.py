@@ -10,6 +10,7 @@ import pytest
 
 import pivec
 from pivec.errors import BadData, UsageError
+from pivec.options import TableOptions
 from pivec.policies import NetworkPolicy, save_policy
 from pivec.states import import_recorded, is_recorded
 from pivec.states.export import export, write_parquet
@@ -74,6 +75,21 @@ def test_both_layouts_give_the_episodes(tmp_path, walks, rng):
     assert pivec.Store(tmp_path / "store").settings["backend"] == "recorded"
 
 
+def test_rows_in_order_are_divided_by_terminals_or_a_length(tmp_path, rng):
+    rows, ends = rng.normal(size=(12, 3)), np.arange(12) % 4 == 3
+    np.savez(tmp_path / "rows.npz", observations=rows)
+    np.savez(tmp_path / "ends.npz", observations=rows, terminals=ends)
+    with pytest.raises(BadData, match="episode-length"):
+        import_recorded([tmp_path / "rows.npz"], tmp_path / "store")
+    ended = import_recorded([tmp_path / "ends.npz"], tmp_path / "store")
+    assert [len(e.states) for e in ended.records[0].as_episodes()] == [4, 4, 4]
+    for length in (6, 3):  # the same file, divided in another way, is read again
+        options = TableOptions(episode_length=length)
+        data = import_recorded([tmp_path / "rows.npz"], tmp_path / "cut", options=options)
+        lengths = [len(episode.states) for episode in data.records[0].as_episodes()]
+        assert lengths == [length] * (12 // length)
+
+
 def test_actions_come_along_if_all_have_them(tmp_path, walks):
     moves = np.zeros((3, 8, 2))
     moves[1, :2] = [[1, 2], [3, 4]]
@@ -111,8 +127,9 @@ def test_mistakes_in_a_file_are_named(tmp_path, arrays, words):
 @pytest.mark.parametrize("content", [b"", b"PK\x03\x04", b"nonsense" * 100])
 def test_what_is_no_npz_is_named(tmp_path, content):
     (tmp_path / "a.npz").write_bytes(content)
-    with pytest.raises(BadData, match=r"a\.npz"):
+    with pytest.raises(BadData, match=r"a\.npz") as caught:
         import_recorded([f"npz:{tmp_path}"], tmp_path / "store")
+    assert str(caught.value).count("a.npz") == 1
 
 
 def test_truncated_and_flipped_files_are_errors_of_ours(tmp_path, walks, rng):

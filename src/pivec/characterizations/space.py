@@ -168,7 +168,7 @@ def _checksum(arrays: Mapping[str, NDArray[Any]]) -> str:
 
 
 # A checksum only shows that a file is as it was written, maybe by someone else. Arrays of another
-# type or shape would end in arbitrary errors, or be broadcast to wrong results.
+# type or shape would raise arbitrary errors, or be broadcast to wrong results.
 
 _INDEX_TYPES = {
     "method": str,
@@ -270,12 +270,12 @@ def _check_arrays(method: Characterization, arrays: Mapping[str, NDArray[Any]], 
             if not is_sound or own[-1] != len(values) or (np.diff(own) <= 0).any():
                 raise ValueError(f"{name}.starts does not fit {name}")
             if not np.array_equal(starts.setdefault(dims[0], own), own):
-                raise ValueError(f"{name} has other rows than arrays beside it")
+                raise ValueError(f"{name} has other numbers of rows than related arrays")
             dims[0] = str(len(values))
         if len(dims) != values.ndim or any(map(ne, map(size, dims, values.shape), values.shape)):
             raise ValueError(f"{name} has shape {values.shape}")
         if kind != "U" and not np.all(_CONDITIONS[condition](values)):
-            raise ValueError(f"{name} has values that cannot be")
+            raise ValueError(f"{name} has invalid values")
     if unknown:
         raise ValueError(f"unknown arrays {', '.join(sorted(unknown))}")
     if "described.influences" in arrays and "described.effective_episodes" not in arrays:

@@ -1,8 +1,8 @@
 """Reading untrusted files in a child process that is limited in memory, time and files.
 
 HDF5, Arrow, TensorStore and onnxruntime unpack what a file declares, follow its links, and may
-crash. So they run in a process of their own: if a file takes too much or ends the process, that is
-an error of this file, and the next one gets a new process. One child serves all files of a
+crash. So they run in a separate process: if a file exceeds the limits or crashes the process, that
+is an error of this file, and the next one gets a new process. One child serves all files of a
 process. Memory is limited on Linux only, and on Windows everything runs in this process.
 """
 
@@ -26,8 +26,8 @@ from pivec.parallel.engine import Task, Tell, WorkFailed
 from pivec.terminal import raise_again
 
 _LIBRARIES = 1 << 28  # bytes that libraries take to read anything at all
-_SECONDS, _SPEED = 10, 1 << 26  # seconds of the processor, and bytes unpacked in each more
-_WAITING = 10  # times longer by the clock, since other processes run too
+_SECONDS, _SPEED = 10, 1 << 26  # processor time, and bytes unpacked per additional second
+_WAITING = 10  # elapsed time may be this much longer, since other processes run too
 # Arrow's own allocator reserves more than it uses; filters of HDF5 in other files are code;
 # onnxruntime would keep a database of its use in the user's home.
 _VARIABLES = {
@@ -50,7 +50,7 @@ def call(
     Parameters
     ----------
     work : callable
-        A function of a module; functions that it leaves open for later calls stay in the process.
+        A module-level function; what it keeps for later calls stays in the process.
     item : object
         Its argument.
     size, most : int
@@ -63,9 +63,9 @@ def call(
     BadPolicyFile
         If the limits are exceeded or the process ends; a clause about "it".
     """
-    total = Budget(size, "it", most).total
-    time = seconds or _SECONDS + total // _SPEED
-    limited = _Limited(work, total + _LIBRARIES, time)
+    budget = Budget(size, "it", most)
+    base, more = (seconds, 0) if seconds else (_SECONDS, budget.total // _SPEED)
+    limited = _Limited(work, budget.total + _LIBRARIES, budget.factor * base + more)
     return _child(os.getpid()).call(limited, item)
 
 
@@ -156,13 +156,15 @@ class _Limited:
             signal.alarm(0)
 
     def reason(self, code: int) -> str:
-        """Tell why the process ended with a code."""
+        """Return why the process ended, given its exit code."""
         memory = f"needs more than {self.memory >> 20} MB of memory"
         trusted = f"out of proportion to its size: if you trust it, set {FACTOR}=10"
         if code == -signal.SIGKILL:
             return f"{memory}, {trusted}"
-        if code in (-signal.SIGXCPU, -signal.SIGALRM):
+        if code == -signal.SIGXCPU:
             return f"takes more than {self.seconds} s of processor time, {trusted}"
+        if code == -signal.SIGALRM:
+            return f"takes more than {_WAITING * self.seconds} s, {trusted}"
         how = f"signal {-code}" if code < 0 else f"code {code}"
         return f"is damaged, or {memory}: the library that reads it crashed ({how})"
 
@@ -181,7 +183,7 @@ def _limited(kind: int, limit: int) -> Iterator[None]:
 
 @contextlib.contextmanager
 def opening(files: int) -> Iterator[None]:
-    """Let this process open only so many files at a time, in addition to those it has open.
+    """Limit the number of files that this process can open in addition to those already open.
 
     A file may ask a library to open others: external links, storage or tensors.
     """

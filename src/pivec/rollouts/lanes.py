@@ -317,7 +317,7 @@ def _first_inputs(environment: Environment, n: int) -> Inputs:
 def _failed(name: str, what: str, error: BaseException, lane: int | None = None) -> PivecError:
     """Error of an environment that raised, or returned what does not fit, with its lane.
 
-    What pivec itself refuses would be refused again: it is not an `EnvironmentFailure`.
+    Errors that pivec raises itself would occur again, so they are not an `EnvironmentFailure`.
     """
     failed: PivecError = failure(name, what, error)
     if isinstance(error, EnvironmentFailure):  # it could not be made

@@ -34,8 +34,8 @@ Player = tuple[int, NamedPolicy, Quota]
 
 PATIENCE = 60.0  # seconds without the end of an episode until a warning
 LONG, ENDLESS = 10**5, 10**7  # steps of an episode until a warning, and until an error
-_AT_RANDOM = 10  # times as many retries for an episode that fails at different steps
-_HOPELESS = 10  # policies that fail before any is finished, until the others are not tried
+_AT_RANDOM = 10  # factor on the retries of an episode that fails at different steps
+_HOPELESS = 10  # give up if this many policies fail before any is finished
 
 
 @dataclass(frozen=True)
@@ -226,7 +226,7 @@ class Rollout:
                     self._start(lane, number)
 
     def _start(self, lane: int, number: int) -> None:
-        """Start an episode, after a failure again in a fresh environment."""
+        """Start an episode; after a failure, start it again in a fresh environment."""
         slot = self._slot(lane)
         seed = int(slot.seeds[number])
         self.buffer.begin(lane, seed)
@@ -373,7 +373,7 @@ def play_policies(
         return _Share(environment, options, pack, numbers, mine, theirs)
 
     def fail(number: int, error: PivecError) -> None:
-        if not failed and len(done) + 1 < len(bound):  # which may take hours
+        if not failed and len(done) + 1 < len(bound):  # report it now: the others may take hours
             warnings.warn(f"{error}; other policies continue", PivecWarning, stacklevel=2)
         failed.setdefault(number, error)
         if len(failed) >= _HOPELESS and not done:

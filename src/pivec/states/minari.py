@@ -36,7 +36,9 @@ def find_dataset(name: str) -> tuple[Path, int]:
     folder = next((f for f in (given, local / name) if (f / "data" / _METADATA).is_file()), None)
     if folder is None:
         known = [path.relative_to(local).as_posix() for path in datasets_in(local)[:5]]
-        there = f"there are {', '.join(known)}" if known else "there are none"
+        if given.is_dir():
+            raise UsageError(f"{given} is not a Minari dataset: it has no data/{_METADATA}")
+        there = f"found: {', '.join(known)}" if known else "found: none"
         raise UsageError(
             f"the Minari dataset {name!r} is not on this disk ({there}): download it with "
             f"`minari download {name}`, or set MINARI_DATASETS_PATH"
@@ -201,7 +203,7 @@ def _open(folder: Path) -> Any:
     minari = _minari()
     metadata = json.loads(read_regular(folder / _METADATA))
     for key in ("observation_space", "action_space"):
-        # Minari would make the environment in order to ask it, which can run any code.
+        # Minari would create the environment to get the space, which can run any code.
         if not isinstance(metadata.get(key), str):
             raise BadData(f"its {_METADATA} lacks {key}: write it again with Minari 0.5 or later")
     for file in folder.glob("*.hdf5"):

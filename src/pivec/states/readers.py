@@ -10,7 +10,8 @@ In a `.npz` file, ``states`` (or ``observations``) has one of two layouts, in wh
 includes its first and its terminal observation:
 
 - padded, (episodes, steps, ...), with ``lengths`` (episodes,) if episodes differ in length;
-- long, (n, ...), with ``episode`` (n,) and ``step`` (n,), which number the rows, in any order.
+- long, (n, ...), with ``episode`` (n,) and ``step`` (n,), which number the rows, in any order; or
+  (n, features) in order, with ``terminals`` or ``timeouts`` (n,) or a fixed episode length.
 
 All optional: ``actions`` in the same layout (the row of a terminal state is not read, and may be
 missing if padded), ``returns``, ``seeds``, ``terminated``, ``truncated`` (episodes,),
@@ -139,8 +140,9 @@ class LogRows:
             result |= (np.arange(n) - before) % self.length == 0
         elif not ends and self.after is None:
             raise BadData(
-                f"nothing shows where the episodes of its states, {self.states.shape}, start: it "
-                "needs episode, step or terminated, or --episode-length of `pivec import`"
+                f"it does not show where episodes start (its states have shape "
+                f"{self.states.shape}): add episode, step or terminated, or use --episode-length "
+                "of `pivec import`"
             )
         return result
 
@@ -232,15 +234,16 @@ def _read_arrays(path: Path, options: TableOptions) -> Iterator[Episode]:
     if 0 in states.shape[1:]:
         raise BadData(f"{name} has shape {states.shape}: expected at least one feature per state")
     is_cut = options.episode_length is not None or options.episode_starts is not None
-    is_long = {"episode", "step"} & arrays.keys() if suffix == ".npz" else suffix != ".npy"
+    is_long = suffix not in (".npz", ".npy")
+    if suffix == ".npz":
+        is_long = bool({"episode", "step"} & arrays.keys())
+        is_long |= states.ndim == 2 and (is_cut or bool({"terminals", "timeouts"} & arrays.keys()))
     if states.ndim < 2 or (states.ndim == 2 and suffix == ".npz" and not is_long):
         raise BadData(
             f"{name} has shape {states.shape}, but needs (episodes, steps, ...), or (n, ...) with "
-            "arrays episode and step, or --episode-length of `pivec import`; a vector of "
-            "parameters needs a .json next to it that describes the layers"
+            "arrays episode and step, an array terminals, or --episode-length of `pivec import`; a "
+            "vector of parameters needs a .json next to it that describes the layers"
         )
-    if 0 in states.shape[1:]:  # which may have any number of rows in a file of any size
-        raise BadData(f"{name} has shape {states.shape}: a state needs at least one value")
     padded = states.ndim > 2 and not is_long and not (suffix == ".npy" and is_cut)
     rows = _padded_rows(arrays, states) if padded else _long_rows(arrays, states, name, options)
     yield from rows.episodes()
@@ -528,8 +531,9 @@ def find_columns(schema: pa.Schema, options: TableOptions) -> Columns:
         unused += [name for name in left if _plain(name) and name not in {*features, *following}]
     if not features:
         raise BadData(
-            f"it has no numeric columns for the states, only {_shortened(names)}: name them with "
-            "--feature-columns of `pivec import`"
+            f"it has no numeric columns for the states, only {_shortened(names)}"
+            + f" (not numeric: {_shortened(unused)})" * bool(unused)
+            + ": add or correct them, or name them with --feature-columns of `pivec import`"
         )
     after = tuple(f"next_{name}" for name in features)
     after = after if set(after) <= set(names) else ()

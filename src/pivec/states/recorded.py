@@ -72,7 +72,9 @@ class RecordedPolicy:
             try:
                 yield from self.read()
             except (BadData, BadPolicyFile) as error:
-                raise BadData(f"{self.info.source}: {error}") from error
+                kind, _, path = self.info.source.partition(":")
+                name = path if kind in ("npz", "table") else self.info.source
+                raise BadData(_named(name, error)) from error
 
     def renamed(self, label: str) -> RecordedPolicy:
         """Return the same with another label."""
@@ -140,7 +142,6 @@ def _find_files(
 
 
 def _policies_in_file(path: Path, home: Path, options: TableOptions) -> list[RecordedPolicy]:
-
     inner, suffix = path.relative_to(home), path.suffix.lower()
     if suffix not in _SUFFIXES:
         raise UsageError(
@@ -167,20 +168,28 @@ def _find_in_file(
     source = f"{'npz' if is_npz else 'table'}:{path}"
     if path.suffix.lower() in _TABLES:
         return table_policies(open_table(path), options, label, source, digest)
-    fingerprint = digest if is_npz else json_digest([digest, label, vars(options)])
+    is_cut = options.episode_length is not None or options.episode_starts is not None
+    is_whole = is_npz and not is_cut  # other options do not change what is read
+    fingerprint = digest if is_whole else json_digest([digest, label, vars(options)])
     return [array_policy(path, PolicyInfo(label, group, None, source, {}, fingerprint), options)]
 
 
 @contextlib.contextmanager
 def _about(path: Path) -> Iterator[None]:
-    """Name the file in errors, which may be clauses about "it"."""
+    """Name the file in errors, which may be clauses that refer to it as "it"."""
     try:
         yield
     except (BadData, BadPolicyFile) as error:
-        text = str(error)
-        raise BadData(text if str(path) in text else f"{path}: {text}") from error
+        raise BadData(_named(path, error)) from error
     except UsageError as error:
-        raise UsageError(f"{path}: {error}") from error
+        raise UsageError(_named(path, error)) from error
+
+
+def _named(path: str | Path, error: Exception) -> str:
+    text = str(error)
+    if str(path) in text:
+        return text
+    return f"{path} {text[3:]}" if text.startswith("it ") else f"{path}: {text}"
 
 
 # ---- reading in a child process ----
@@ -192,7 +201,7 @@ _ONE_HOT = 5 << 20  # added to the size of a file, since its states may be codes
 
 @dataclass(frozen=True)
 class _Source:
-    """A function that finds policies in files, its arguments, and the size of the files."""
+    """A function that finds policies in files, its arguments (a path first), and their size."""
 
     find: Callable[..., list[RecordedPolicy]]
     arguments: tuple[Any, ...]
@@ -213,9 +222,10 @@ def _find_confined(source: _Source) -> list[RecordedPolicy]:
 def _read_confined(source: _Source, number: int, read_bytes: dict[int, int]) -> Iterator[Episode]:
     count, read_bytes[number], batch = 0, 0, [None]
     while batch:
-        batch, n_bytes = confined.call(_read, (source, number, count), source.size, _MOST_BYTES)
-        read_bytes[number] += n_bytes
-        Budget(source.size + _ONE_HOT, "it", _MOST_BYTES).spend(sum(read_bytes.values()))
+        with _about(source.arguments[0]):
+            batch, n_bytes = confined.call(_read, (source, number, count), source.size, _MOST_BYTES)
+            read_bytes[number] += n_bytes
+            Budget(source.size + _ONE_HOT, "it", _MOST_BYTES).spend(sum(read_bytes.values()))
         yield from batch
         count += len(batch)
 

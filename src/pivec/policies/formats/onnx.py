@@ -265,7 +265,7 @@ def _onnxruntime() -> Iterator[None]:
         raise
     except Exception as error:  # it has a dozen kinds, and names may not be text
         what = f"({type(error).__name__}: {' '.join(str(error).split())[:300]})"
-        raise BadPolicyFile(f"it is no ONNX model, or onnxruntime cannot run it {what}") from error
+        raise BadPolicyFile(f"{DAMAGED}, or onnxruntime cannot run it {what}") from error
 
 
 def _run(request: tuple[str, bytes, str, str, int, NDArray[Any]]) -> NDArray[Any] | None:
@@ -280,11 +280,11 @@ def _run(request: tuple[str, bytes, str, str, int, NDArray[Any]]) -> NDArray[Any
         result = np.asarray(result)
         if result.ndim == 0 or len(result) != len(batch) or result.dtype.kind not in "biuf":
             raise BadPolicyFile(
-                f"it gave an array of shape {result.shape} for {len(batch)} observations: expected "
-                "one row of outputs for each"
+                f"it returned an array of shape {result.shape} for {len(batch)} observations: "
+                "expected one row of outputs for each"
             )
         if result.nbytes > MAX_OUTPUT:
-            raise BadPolicyFile(f"it gave {result.nbytes} bytes of outputs for one batch")
+            raise BadPolicyFile(f"it returned {result.nbytes} bytes of outputs for one batch")
         return result
 
     with _onnxruntime():
