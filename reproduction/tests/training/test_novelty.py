@@ -139,7 +139,7 @@ class Unbounded(Follow):
 def test_an_environment_that_fails_is_told() -> None:
     with pytest.raises(EnvironmentFailure, match="out of order"):
         searching("gaussian", Broken)
-    with pytest.raises(BadData, match="return that is not finite"):
+    with pytest.raises(BadData, match="finite"):
         searching("gaussian", Unbounded)
     with pytest.raises(UsageError, match="discrete actions from 0 or a box"):
         searching("gaussian", Switches)

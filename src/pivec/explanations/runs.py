@@ -38,6 +38,7 @@ from pivec.policies import first_names, natural_key
 from pivec.results import Explanation, Row
 from pivec.states import VisitedStates
 from pivec.statistics import RATE, benjamini_hochberg
+from pivec.terminal import printable
 from pivec.text import rounded, short_numbers
 
 if TYPE_CHECKING:
@@ -303,6 +304,7 @@ def _checkpoints(
             f"no policy of {comparison.folder} belongs to a training run: a run is a folder of "
             "checkpoints, or `groups` for states from Python"
         )
+    run = printable(run)  # as names are kept
     ending = [name for name in runs if name.endswith(f"/{run}")]
     if run not in runs and len(ending) != 1:
         raise UsageError(

@@ -65,7 +65,8 @@ def call(
     """
     budget = Budget(size, "it", most)
     base, more = (seconds, 0) if seconds else (_SECONDS, budget.total // _SPEED)
-    limited = _Limited(work, budget.total + _LIBRARIES, budget.factor * base + more)
+    seconds = budget.factor * base + more
+    limited = _Limited(work, budget.total + _LIBRARIES, seconds, os.getcwd())
     return _child(os.getpid()).call(limited, item)
 
 
@@ -134,10 +135,12 @@ class _Limited:
     work: Callable[[Any], Any]
     memory: int
     seconds: int
+    folder: str  # the working directory, which paths may be relative to
 
     def __call__(self, item: Any, _: Tell) -> Any:
         import resource
 
+        os.chdir(self.folder)
         used = resource.getrusage(resource.RUSAGE_SELF)
         processor = int(used.ru_utime + used.ru_stime) + 1 + self.seconds
         limits = {resource.RLIMIT_CPU: processor, resource.RLIMIT_CORE: 0}

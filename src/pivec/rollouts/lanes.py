@@ -69,7 +69,8 @@ class Lanes(ABC):
 
     def __init__(self, name: str, n: int) -> None:
         self.name, self.n = name, n  # of the environment, and of lanes
-        self.failed: dict[int, EnvironmentFailure] = {}  # lanes that failed in a step
+        # Lanes that failed in a step, for callers that repeat their episodes; others get an error.
+        self.failed: dict[int, EnvironmentFailure] | None = None
 
     @abstractmethod
     def reset(self, lane: int, seed: int) -> None:
@@ -80,7 +81,8 @@ class Lanes(ABC):
         """Step the given lanes, in ascending order; ``actions`` has a row for every lane.
 
         Returns rewards, terminated and truncated, one for each of the given lanes. Lanes whose
-        environment raised are added to `failed`; their next episode starts in a fresh one.
+        environment raised are added to `failed`, if it is set; their next episode starts in a
+        fresh one.
         """
 
     def inputs(self, rows: slice) -> Inputs:
@@ -240,7 +242,7 @@ class GymnasiumLanes(Lanes):
                     spaces.assign(batch, lane, shown)
             except (Exception, SystemExit) as error:
                 failed = _failed(self.name, f"step({moves[lane]!r})", error, lane)
-                if not isinstance(failed, EnvironmentFailure):
+                if self.failed is None or not isinstance(failed, EnvironmentFailure):
                     raise failed from error
                 self._discard(lane)
                 failed.__cause__, self.failed[lane] = error, failed

@@ -75,6 +75,7 @@ class Rollout:
         report: Callable[[FailedEpisode], None] | None = None,
     ) -> None:
         self.lanes, self.width, self.settings = lanes, shape.width, settings
+        lanes.failed = {}
         self.count, self.report = count, report  # with steps taken and failures; see `play_here`
         # Steps at which the episode in each lane failed before.
         self.failures: list[list[int]] = [[] for _ in range(lanes.n)]
@@ -250,7 +251,7 @@ class Rollout:
 
     def _restart_failed(self) -> None:
         """Start the episodes of failed lanes again; with the same seed they are the same."""
-        failed, self.lanes.failed = self.lanes.failed, {}
+        failed, self.lanes.failed = self.lanes.failed or {}, {}
         for lane, error in failed.items():
             if self.episode[lane] >= 0 and self._may_retry(lane, error):
                 self._start(lane, int(self.episode[lane]))
