@@ -577,6 +577,8 @@ def _ending(call, files, events=()) -> str:
             ending = f"{kind} at {line}: {str(error)[:200]!r}"
         own = [str(Path(file).parents[1]) for file in (__file__, errors.__file__)]
         own += [os.path.realpath(sys.prefix), sys.base_prefix]
+        numba = os.environ.get("NUMBA_CACHE_DIR", Path.home() / ".cache" / "numba")
+        own.append(os.path.realpath(numba))  # compiled code
         home = (*own, *_USUAL, os.path.realpath(folder))
         for event, what in events:
             real = os.path.realpath(what)
