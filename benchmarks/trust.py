@@ -1,11 +1,11 @@
-"""How far distances can be trusted: the evidence on checkpoints that were not used to choose.
+"""How far distances can be trusted: measurements on checkpoints not used for any choice.
 
     python benchmarks/trust.py [--set choose] [--only precision level ...] [--worlds CartPole-v1]
 
-Every measurement is kept as one JSON file under benchmarks/data/trust/, so that a run that was
-stopped goes on; the tables and pictures of EVIDENCE.md are made of those files. The space
-is always fitted on the very samples that are compared, as `pivec compare` does, and what is called
-true was played by the same policies in other episodes and is described in the same space.
+Every measurement is kept as one JSON file below benchmarks/data/trust/, so that an interrupted run
+resumes; the tables and figures of EVIDENCE.md are made from these files. The space is always
+fitted on the samples that are compared, as `pivec compare` does. What is called true comes from
+other episodes of the same policies, described in the same space.
 """
 
 from __future__ import annotations
@@ -22,60 +22,56 @@ import numpy as np
 
 import trust_costs
 import trust_verdicts
-from trust_data import DATA, WORLDS, samples, store, twice
+from trust_data import DATA, WORLDS, samples, store, truth, twice
 
-# Episodes of a sample, and how many draws there are of it.
+# Episodes in a sample, and the number of draws; each draw has two samples of every policy.
 SIZES = {
-    "visitation": {5: 4, 10: 4, 25: 3, 100: 2},
-    "supervector": {10: 1, 25: 1, 100: 1},
+    "visitation": {5: 3, 10: 3, 25: 2, 100: 2},
+    "supervector": {10: 1, 100: 1},
 }
-TRUTH, OTHERS = 400, 200  # episodes for the distance that is called true, and for the agreement
-LEAST = 10  # episodes from which a sample is held against the truth
-SEEDS, PAIRS = (0, 1, 2), 400  # fits of the background; tests in each environment
+OTHERS = 200  # episodes with which samples are to agree
+ENDS = ("distance", "low", "high", "p_value")
+SEEDS, PAIRS = (0, 1, 2), 300  # fits of the background; tests in each environment
 
 
-def precision(data: Any, name: str, size: int, draw: int) -> dict[str, Any]:
-    """Distances from one sample of each policy beside the truth, and to a second sample."""
+def precision(data: Any, name: str, size: int, draw: int, episodes: int) -> dict[str, Any]:
+    """Distances within each of two samples beside the truth, and between the two samples."""
     from pivec.characterizations import characterization
-
-    a, b, truth = samples(data, (size, size, TRUTH), rng_of("precision", size, draw))
-    method = characterization(name).fit(twice(a, b))
-    pair = [method.describe(part, influences=True) for part in (a, b)]
-    alike = method.intervals(*pair)
-    found = {
-        "self": np.diagonal(alike.distance).tolist(),
-        "self_plain": np.diagonal(method.distances(*pair)).tolist(),
-        "self_cover": float((np.diagonal(alike.low) <= 0).mean()),
-        "self_p": np.diagonal(alike.p_value).tolist(),
-    }
-    return found | beside_truth(method.fit(a), a, truth) if size >= LEAST else found
-
-
-def beside_truth(method: Any, a: Any, truth: Any) -> dict[str, Any]:
-    """Distances from a sample beside those from many other episodes, in the sample's own space."""
     from pivec.statistics import return_correlation
 
-    others = samples(truth, (OTHERS,), np.random.default_rng(0))[0]
-    described = [method.describe(part, influences=True) for part in (a, truth, others)]
-    measured, beyond, later = map(method.intervals, described)
-    upper = np.triu_indices(len(a), 1)
-    plain = [method.distances(part)[upper] for part in (described[0], described[2])]
-    aim = np.maximum(beyond.distance[upper], 0.0)  # as intervals are, never below zero
-    low, high = measured.low[upper], measured.high[upper]
-    return {
-        "agreement": correlation(measured.distance[upper], later.distance[upper]),
-        "agreement_plain": correlation(*plain),
-        "return_correlation": return_correlation(beyond.distance, truth.mean_returns),
-        "cover": float(((low <= aim) & (aim <= high)).mean()),
-        "above": float((aim > high).mean()),
-        "below": float((aim < low).mean()),
-        "width": float(np.median(high - low)),
-        "largest": float(aim.max()),
+    rng = rng_of("precision", size, draw)
+    a, b, many = samples(data, (size, size, episodes), rng)
+    (others,) = samples(many, (OTHERS,), rng)
+    method = characterization(name).fit(twice(a, b))
+    one, two, later, true = (
+        method.describe(part, influences=True) for part in (a, b, others, many)
+    )
+    upper = np.triu_indices(len(data), 1)
+    alike, beyond = method.intervals(one, two), method.intervals(true)
+    far = method.intervals(later).distance[upper]
+    found: dict[str, Any] = {
+        "self": {key: np.diagonal(getattr(alike, key)).tolist() for key in ENDS},
+        "self_plain": np.diagonal(method.distances(one, two)).tolist(),
+        "true": np.maximum(beyond.distance[upper], 0.0).tolist(),  # as intervals, never below 0
+        "return_correlation": return_correlation(beyond.distance, many.mean_returns),
+        "samples": [],
     }
+    for sample in (one, two):
+        sure = method.intervals(sample)
+        found["samples"].append(
+            {
+                "agreement": correlation(sure.distance[upper], far),
+                "agreement_plain": correlation(
+                    method.distances(sample)[upper], method.distances(later)[upper]
+                ),
+                **{key: getattr(sure, key)[upper].tolist() for key in ENDS},
+            }
+        )
+    return found
 
 
 def backgrounds(data: Any, name: str) -> dict[str, Any]:
-    """How far distances from 100 episodes move with the seed of the background model."""
+    """How far distances from 100 episodes depend on the seed of the background model."""
     from pivec.characterizations import characterization
 
     (a,) = samples(data, (100,), rng_of("backgrounds"))
@@ -83,32 +79,34 @@ def backgrounds(data: Any, name: str) -> dict[str, Any]:
     fits = [characterization(name, random_state=s).fit(a).distances(a)[upper] for s in SEEDS]
     moved = np.std(fits, axis=0, ddof=1) / np.mean(fits, axis=0)
     agreements = np.corrcoef(fits)[np.triu_indices(len(fits), 1)]
-    return {"agreement": float(agreements.min()), "moved": quartiles(moved)}
+    return {"agreement": float(agreements.min()), "moved": float(np.median(moved))}
 
 
 def level(data: Any, name: str) -> dict[str, Any]:
-    """How often two samples of one policy are said to differ, by both tests."""
+    """p-values of two samples of one policy, by every test."""
     from pivec.characterizations import characterization
+    from pivec.statistics import joint_test, kernel_embedding
+    from pivec.workflows.equivalence import PolicyInput, judge
 
     rng = rng_of("level")
     (fitted,) = samples(data, (25,), rng)
     method = characterization(name).fit(fitted)
-    exact, analytic = [], []
+    found: dict[str, list[float]] = {"permutation": [], "analytic": [], "joint": [], "episodes": []}
     for number in range(PAIRS):
         one = data.select([int(rng.integers(len(data)))])
         size = (10, 25, 100)[number % 3]
         a, b = samples(one, (size, size), rng)
-        exact.append(method.test(a, b, seed=number).p_value)
-        analytic.append(float(method.intervals(a, b).p_value[0, 0]))
-    return {"exact": exact, "analytic": analytic}
+        found["permutation"].append(method.test(a, b, seed=number).p_value)
+        found["analytic"].append(float(method.intervals(a, b).p_value[0, 0]))
+        sides = [PolicyInput(str(k), data=part) for k, part in enumerate((a, b))]
+        found["joint"].append(judge(method, *sides, seed=number).p_value)
+        embedded = kernel_embedding(*(method._coordinates(method._statistics(s)) for s in (a, b)))
+        found["episodes"].append(joint_test([embedded], size, 999, number))
+    return found
 
 
 def correlation(x: Any, y: Any) -> float:
     return float(np.corrcoef(x, y)[0, 1])
-
-
-def quartiles(values: Any) -> list[float]:
-    return np.quantile(values, (0.25, 0.5, 0.75)).tolist()
 
 
 def rng_of(*names: Any) -> np.random.Generator:
@@ -140,24 +138,22 @@ def world_figures(chosen: str, world: str, only: set[str]) -> dict[str, Any]:
         return cache["data"]
 
     found: dict[str, Any] = {}
-    for name, sizes in SIZES.items():
-        if "backgrounds" in only:
-            key = f"backgrounds-{name}"
-            found[key] = kept(folder, key, lambda n=name: backgrounds(data(), n))
-        if "level" in only and name == "visitation":
-            key = f"level-{name}"
-            found[key] = kept(folder, key, lambda n=name: level(data(), n))
-        if "verdicts" in only and name == "visitation":
-            key = f"verdicts-{name}"
-            found[key] = kept(
-                folder, key, lambda: trust_verdicts.measure(data(), rng_of("verdicts"))
-            )
-        for size, draws in sizes.items() if "precision" in only else ():
+    work: dict[str, Callable[[], dict[str, Any]]] = {
+        "level": lambda: level(data(), "visitation"),
+        "verdicts": lambda: trust_verdicts.measure(data(), rng_of("verdicts")),
+        "backgrounds-visitation": lambda: backgrounds(data(), "visitation"),
+        "backgrounds-supervector": lambda: backgrounds(data(), "supervector"),
+    }
+    for key, measure in work.items():
+        if key.partition("-")[0] in only:
+            found[key] = kept(folder, key, measure)
+    for name, sizes in SIZES.items() if "precision" in only else ():
+        for size, draws in sizes.items():
             found[f"precision-{name}-{size}"] = [
                 kept(
                     folder,
                     f"precision-{name}-{size}-{draw}",
-                    lambda n=name, m=size, d=draw: precision(data(), n, m, d),
+                    lambda n=name, m=size, d=draw: precision(data(), n, m, d, truth(world)),
                 )
                 for draw in range(draws)
             ]
@@ -172,9 +168,10 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", default=list(kinds), choices=kinds)
     given = parser.parse_args()
     only = set(given.only)
-    found = {world: world_figures(given.set, world, only) for world in given.worlds}
-    costs = kept(DATA / "figures", "costs", trust_costs.measure) if "costs" in only else {}
-    (DATA / f"{given.set}.json").write_text(json.dumps({"worlds": found, "costs": costs}))
+    # The page needs all that was measured, and measures nothing itself.
+    measured = set(kinds) if "page" in only else only
+    found = {world: world_figures(given.set, world, measured) for world in given.worlds}
+    costs = kept(DATA / "figures", "costs", trust_costs.measure) if "costs" in measured else {}
     if "page" in only:
         import trust_page
 

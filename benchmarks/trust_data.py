@@ -1,17 +1,16 @@
 """Checkpoints and states for the evidence on distances: made once, kept under benchmarks/data/.
 
-The set `choose` is for decisions (PPO, seeds 0 and 1), `report` for figures: PPO of seeds 10 and 11
-and A2C of seeds 20 and 21, or where policies ship with pivec two runs of each of those. Nothing is
-ever chosen on it. Both are made by the commands `train` and `collect` of pivec, which go on where
-they were stopped.
+The set `choose` is for decisions (PPO, seeds 0 and 1), `report` for figures: PPO with seeds 10 and
+11 and A2C with seeds 20 and 21. Runs that ship with pivec take the place of training. Nothing is
+ever chosen on `report`. Training and collecting resume where they were stopped.
 """
 
 from __future__ import annotations
 
-import subprocess
-import sys
+from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,47 +19,53 @@ DATA = Path(__file__).parent / "data" / "trust"
 SETS = {"choose": (("ppo", 0),), "report": (("ppo", 10), ("a2c", 20))}
 CHECKPOINTS = 8
 
-
 SHIPPED = Path(__file__).parents[1] / "src" / "pivec" / "demo_policies"
+RUNS = {
+    ("report", "CartPole-v1"): ("ppo-0", "ppo-1", "a2c-0", "a2c-1"),
+    ("report", "Pendulum-v1"): ("ppo-0", "ppo-1", "a2c-0", "a2c-1"),
+    ("choose", "CartPole-v1"): ("ppo-2", "a2c-2"),
+}
 
 
 class World(NamedTuple):
-    """How policies of one environment are made: steps of training, settings, then episodes."""
+    """How policies of one environment are made."""
 
-    steps: int
+    steps: int  # of training
     episodes: int
-    backend: str = "gymnasium"
-    settings: str = ""
+    settings: Mapping[str, Any] = MappingProxyType({})
     kept: tuple[int, ...] = ()  # checkpoints of each run that play, in order of training; or all
 
 
 WORLDS = {
-    "CartPole-v1": World(150_000, 800),
+    "CartPole-v1": World(100_000, 800),
     "Acrobot-v1": World(100_000, 800),
     "Pendulum-v1": World(
-        250_000, 800, settings="gamma=0.9 learning_rate=0.001 n_steps=512 batch_size=256"
+        250_000, 800, {"gamma": 0.9, "learning_rate": 0.001, "n_steps": 512, "batch_size": 256}
     ),
-    "LunarLander-v3": World(300_000, 600, "envpool"),
-    "BipedalWalker-v3": World(400_000, 600, "envpool", "backend=envpool", (1, 4, 7)),
+    "LunarLander-v3": World(300_000, 600),
+    "BipedalWalker-v3": World(200_000, 400, kept=(1, 4, 7)),
 }
 
 
+def truth(environment: str) -> int:
+    """Episodes for the distance that is called true, beside two samples of 100."""
+    return min(400, WORLDS[environment].episodes - 200)
+
+
 def store(name: str, environment: str) -> Path:
-    """The states of one set in one environment; policies are trained and play if needed."""
+    """The states of one set in one environment; policies are trained and run if needed."""
+    from pivec.workflows import collect
+
     states = DATA / "states" / name / environment
-    complete = states / "complete"  # says that nothing is left to do, without asking the commands
+    complete = states / "complete"  # nothing is left to do
     if not complete.exists():
-        world = WORLDS[environment]
-        policies = [DATA / name / environment]
-        if name == "report" and (SHIPPED / environment).exists():
-            policies = [SHIPPED / environment / run for run in ("ppo-0", "ppo-1", "a2c-0", "a2c-1")]
+        world, folder = WORLDS[environment], DATA / name / environment
+        if (name, environment) in RUNS:
+            policies = [SHIPPED / environment / run for run in RUNS[name, environment]]
         else:
-            _train(name, environment, policies[0])
-            policies = _kept(policies[0], world.kept) or policies
-        _pivec(
-            *("collect", environment, *policies, "--episodes", world.episodes),
-            *("--backend", world.backend, "--out", states),
-        )
+            _train(name, environment, folder)
+            policies = _kept(folder, world.kept) or [folder]
+        collect(environment, policies, world.episodes, store=states)
         complete.touch()
     return states
 
@@ -76,17 +81,16 @@ def _step(path: Path) -> int:
 
 
 def _train(name: str, environment: str, folder: Path) -> None:
+    from reproduction.training.train import train
+
     world = WORLDS[environment]
     for algorithm, seed in SETS[name]:
-        _pivec(
-            *("train", environment, "--algo", algorithm, "--runs", 2, "--seed", seed, "--jobs", 2),
-            *("--steps", world.steps, "--checkpoints", CHECKPOINTS, "--out", folder),
-            *(part for value in world.settings.split() for part in ("--set", value)),
-        )
-
-
-def _pivec(*arguments: Any) -> None:
-    subprocess.run([sys.executable, "-m", "pivec", *map(str, arguments)], check=True)
+        fitting = world.settings if algorithm == "ppo" else {}
+        train(
+            *(environment, algorithm, folder),
+            runs=2, seed=seed, jobs=2, steps=world.steps, settings=fitting,
+            checkpoints=CHECKPOINTS,
+        )  # fmt: skip
 
 
 def samples(data: Any, sizes: tuple[int, ...], rng: np.random.Generator) -> list[Any]:

@@ -1,4 +1,4 @@
-"""Whether `pivec same` is right after as many episodes as a pilot plans for it."""
+"""Verdicts of `pivec same` on two samples of one policy, at 100 and at the planned episodes."""
 
 from __future__ import annotations
 
@@ -8,73 +8,47 @@ import numpy as np
 
 from trust_data import samples
 
-PILOT, PRECISION = 20, 0.02
-NEAREST = 60  # pairs beyond the margin, those nearest to it
-TWICE = 60  # pairs of samples of one policy
+EPISODES, PILOT = 100, 20
+PAIRS = 40  # of samples, in each environment
 
 
 def measure(data: Any, rng: np.random.Generator) -> dict[str, Any]:
-    """Verdicts on identical pairs and on pairs beyond the margin, each with a pilot of its own."""
-    from pivec.characterizations import characterization
-    from pivec.statistics import MARGIN
+    """Verdicts, and the numbers of episodes that a pilot planned."""
+    import pivec
+    from pivec.states import joined
 
-    (fitted,) = samples(data, (25,), rng)
-    method = characterization("visitation").fit(fitted)
-    truth = method.intervals(data).distance
-    i, j = np.triu_indices(len(data), 1)
-    beyond = np.flatnonzero(truth[i, j] >= MARGIN)
-    nearest = beyond[np.argsort(truth[i, j][beyond])[:NEAREST]]
-    result: dict[str, Any] = {"same": [], "different": [], "planned": [], "width": [], "missing": 0}
-    pairs = [(k % len(data),) * 2 for k in range(TWICE)]
-    pairs += zip(i[nearest].tolist(), j[nearest].tolist(), strict=True)
-    for pair in pairs:
-        _judge(method, data, pair, rng, result)
-    return result
+    found: dict[str, Any] = {"fixed": [], "planned": [], "episodes": [], "worst": []}
+    for number in range(PAIRS):
+        one = data.select([number % len(data)])
+        found["fixed"].append(_verdict(one, EPISODES, rng, found["worst"]))
+        pilot = [_named(part, k) for k, part in enumerate(samples(one, (PILOT, PILOT), rng))]
+        planned = int(pivec.plan(None, joined(pilot), episodes=PILOT).to_decide[0, 1])
+        found["episodes"].append(planned)
+        enough = 2 * planned <= one.n_episodes
+        found["planned"].append(_verdict(one, planned, rng) if enough else None)
+    return found
 
 
-def _judge(
-    method: Any, data: Any, pair: tuple[int, int], rng: np.random.Generator, result: dict[str, Any]
-) -> None:
-    from pivec.statistics import MARGIN, episodes_for_precision, episodes_to_decide
-    from pivec.workflows.equivalence import PolicyInput, judge
+def _verdict(
+    one: Any, episodes: int, rng: np.random.Generator, worst: list[str] | None = None
+) -> str:
+    import pivec
 
-    draw = _Draws(data, pair, rng)
-    seen = method.intervals(*draw.take(PILOT))
-    d, first, second = (float(x[0, 0]) for x in (seen.distance, seen.first, seen.second))
-    planned = int(episodes_to_decide(d, first, second, PILOT, MARGIN))
-    narrow = int(episodes_for_precision(first, second, PILOT, PRECISION))
-    if max(planned, narrow) > draw.left:
-        result["missing"] += 1
-    if narrow <= draw.left:
-        sure = method.intervals(*draw.take(narrow))
-        result["width"].append(float((sure.high - sure.distance)[0, 0]) / PRECISION)
-    if planned <= draw.left:
-        a, b = (PolicyInput(str(k), data=part) for k, part in enumerate(draw.take(planned)))
-        kind = "same" if pair[0] == pair[1] else "different"
-        result[kind].append(judge(method, a, b, MARGIN, seed=planned).verdict)
-        result["planned"].append(planned)
+    a, b = (_named(part, k) for k, part in enumerate(samples(one, (episodes, episodes), rng)))
+    answer = pivec.same(a, b, seed=int(rng.integers(2**31)))
+    if worst is not None:
+        worst.append(max(answer.views, key=lambda view: view.high / view.margin).name)
+    return answer.verdict
 
 
-class _Draws:
-    """Episodes of two policies in random order; those of one policy are parted between the two."""
+def _named(data: Any, number: int) -> Any:
+    """The same states under a label of their own."""
+    from dataclasses import replace
 
-    def __init__(self, data: Any, pair: tuple[int, int], rng: np.random.Generator) -> None:
-        self._data, self._pair = data, pair
-        orders = [rng.permutation(len(data.records[k].episodes)) for k in pair]
-        if pair[0] == pair[1]:
-            orders = [orders[0][0::2], orders[0][1::2]]
-        self._orders = orders
-        self.left = min(map(len, orders)) - PILOT
+    from pivec.states import VisitedStates
 
-    def take(self, episodes: int) -> list[Any]:
-        """Give so many of each; the pilot's are the first and are not given again."""
-        from pivec.states import VisitedStates
-
-        begin = 0 if episodes == PILOT else PILOT
-        return [
-            VisitedStates(
-                [self._data.records[k].only(np.sort(order[begin : begin + episodes]))],
-                self._data.feature_names,
-            )
-            for k, order in zip(self._pair, self._orders, strict=True)
-        ]
+    records = [
+        replace(record, info=replace(record.info, label=f"{record.info.label}, sample {number}"))
+        for record in data.records
+    ]
+    return VisitedStates(records, data.feature_names, data.environment)

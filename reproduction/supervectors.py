@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pivec.characterizations import BackgroundModel, Descriptions, Supervector
+from pivec.characterizations import BackgroundModel, Descriptions, Supervector, Visitation
 from pivec.policies import NamedPolicy
 from pivec.states import VisitedStates, joined
 from pivec.statistics import spread_of
@@ -162,7 +162,9 @@ def described(
         return papers_supervector(space.components, 0, space.states).fit(known).fitted_arrays()
 
     learned = pipeline.computed("background", {"background": space.key}, fit)
-    method = kind(space.components).restore(known.feature_names, learned)
+    # A background model of states describes places, also for visitation.
+    places = {"of": "states"} if kind is Visitation else {}
+    method = kind(space.components, **places).restore(known.feature_names, learned)
     parts: list[Arrays] = []
     for training in collection.trainings:
         policies = pipeline.policies(training, collection.policies, collection.runs)
@@ -171,7 +173,7 @@ def described(
             for begin in range(0, len(policies), AT_ONCE):
                 batch = policies[begin : begin + AT_ONCE]
                 inputs = {
-                    "kind": kind.name,
+                    "kind": [kind.name, places] if places else kind.name,
                     "background": space.key,
                     "training": training.key,
                     "labels": [policy.info.label for policy in batch],

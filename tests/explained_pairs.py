@@ -5,7 +5,17 @@ from __future__ import annotations
 import numpy as np
 
 from pivec.characterizations import Decomposition
-from pivec.explanations import Clip, Feature, Frame, PairExplanation, Visit, leading_regions
+from pivec.explanations import (
+    Clip,
+    Feature,
+    Frame,
+    PairExplanation,
+    Rule,
+    Rules,
+    Span,
+    Visit,
+    leading_regions,
+)
 from pivec.statistics import Parts
 
 WORDS = (
@@ -50,8 +60,11 @@ def explanation_of(
         "averages": np.array([[0.0, -0.4], [0.3, -0.6]]),
         "average_shift": np.array([0.3, -0.2]), "average_shift_low": np.array([0.2, -0.5]),
         "average_shift_high": np.array([0.4, 0.1]),
+        "spreads": np.array([[0.2, 1.0], [0.41, 0.98]]),
+        "spread_ratio": np.array([2.05, 0.98]), "spread_ratio_low": np.array([1.8, 0.8]),
+        "spread_ratio_high": np.array([2.33, 1.2]),
         "ranges": np.stack([low, low + np.array([0.6, 2.5])], axis=-1),
-        "feature_names": names, "words": words,
+        "feature_names": names, "words": words, "members": ((0,), (1,), (2,), (3,)),
     }  # fmt: skip
     return Decomposition(**values | changes)
 
@@ -71,5 +84,9 @@ def difference_of(explanation=None, **changes):
                    Frame(Visit(b, 0, 1, 7, 17, 0.4), None, "it does not render")),
         "clips": (Clip("Largest", "two episodes", None, "it does not render"),),
         "notes": ("the states were thinned",),
+        "rules": Rules((Rule("angle above 0.12 rad", (Span(0, 0.12, np.inf),), (0.6, 0.1),
+                             -0.61, -0.39, 0.001),
+                        Rule("angle below 0.12 rad", (Span(0, -np.inf, 0.12),), (0.4, 0.9),
+                             0.39, 0.61, 0.001)), 0.5, 0.39, 0.61, (25, 20)),
     }  # fmt: skip
     return PairExplanation(**values | changes)

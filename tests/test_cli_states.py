@@ -134,7 +134,7 @@ def test_clips(run, tmp_path):
         (
             ["collect", "CartPole-v1", "random", "--out", "s", "--episodes", "5",
              "--max-states-per-policy", "9"],
-            "10 or more",
+            "20 or more",
         ),
         (
             ["collect", "CartPole-v1", "random", "--out", "s", "--episodes", "1", "--render", "f",

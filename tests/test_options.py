@@ -91,7 +91,7 @@ def test_the_help_of_the_method_names_them_all():
         ({"seed": -1}, ("seed", "-1")),
         ({"jobs": 1.5}, ("jobs", "1.5")),
         ({"n_envs": 0}, ("n_envs", "0")),
-        ({"episodes": 5, "max_states_per_policy": 9}, ("max_states_per_policy", "10")),
+        ({"episodes": 5, "max_states_per_policy": 9}, ("max_states_per_policy", "20")),
     ],
 )
 def test_ranges_are_checked_in_python_too(wrong, facts):

@@ -218,7 +218,10 @@ def all_notes(runs: Rows) -> list[str]:
 
 
 HARD = "BipedalWalkerHardcore-v3"
-_DESCRIBED = {"fit": PAPERS_FIT, "beside": "visitation"}  # how, which decides nothing about clones
+_DESCRIBED = {
+    "fit": PAPERS_FIT,
+    "beside": "visitation of moves",
+}  # how, which decides nothing about clones
 
 
 @dataclass(frozen=True)

@@ -402,6 +402,7 @@ def _runs(
             "path_seed": _path_seed(pipeline, i),
             "seed": [pipeline.seed, i],
         }
+        | ({"describes": "spread"} if path.settings_of(*key).rule == path.VISITATION else {})
         for key in what
         for i in repetitions
     ]

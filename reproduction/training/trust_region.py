@@ -121,7 +121,7 @@ def descend(learner, grad, count, learning_rate, largest):
 
 _VARIANCE = 1e-7  # added to the variances of Gaussians
 _RELEVANCE = 16.0
-_PRIOR = 0.1  # of visitation
+_PRIOR = 0.01  # of visitation
 _FLOOR = 1e-6  # least variance of a component, in standardised units
 _TOL, _MAX_ITER = 1e-3, 100
 _LLOYD_TOL, _LLOYD_STEPS = 1e-4, 300
@@ -307,7 +307,7 @@ def fit_background(points, K, rng):
 
 @compiled
 def _background_sums(states, other, K, rng):
-    """Fit a background on the states of both; its weights and variances, and `_sums` of each."""
+    """Fit a background on the states of both; return its weights and variances, `_sums` of each."""
     n = len(states)
     points = np.concatenate((states, other))
     mean, variance = _moments(points)
@@ -315,17 +315,20 @@ def _background_sums(states, other, K, rng):
         points[:, d] = (points[:, d] - mean[d]) / (np.sqrt(variance[d]) or 1.0)
     weights, means, variances, _ = fit_background(points, K, rng)
     shares, _ = _soft_shares(points, weights, means, variances)
-    counts, sums, _ = _sums(points[:n], shares[:n], means)
-    other_counts, other_sums, _ = _sums(points[n:], shares[n:], means)
-    return weights, variances, counts, sums, other_counts, other_sums
+    return (
+        weights,
+        variances,
+        _sums(points[:n], shares[:n], means),
+        _sums(points[n:], shares[n:], means),
+    )
 
 
 @compiled
 def supervector_distance(states, other, K, rng):
     """Upper bound of the KL divergence (eq. 6) of two policies, on a background of their states."""
-    weights, variances, counts, sums, other_counts, other_sums = _background_sums(
-        states, other, K, rng
-    )
+    weights, variances, own, others = _background_sums(states, other, K, rng)
+    counts, sums, _ = own
+    other_counts, other_sums, _ = others
     total = 0.0
     for k in range(K):
         a, b = counts[k] + _RELEVANCE, other_counts[k] + _RELEVANCE
@@ -335,25 +338,26 @@ def supervector_distance(states, other, K, rng):
 
 
 @compiled
-def _region(count, place, weight, n):
+def _region(count, place, square, weight, n):
     """Share of time in a region, adapted, and the vector along which a policy is there."""
     share = (count / n + _PRIOR * weight) / (1.0 + _PRIOR)
-    vector = 0.5 * place / (count + _PRIOR * n)
+    total = count + _PRIOR * n
+    mean = place / total
+    variance = np.maximum((square + _PRIOR * n) / total - mean * mean, _FLOOR)
+    vector = np.concatenate((0.5 * mean, 0.5 * np.log(variance) / np.sqrt(2.0)))
     return share, vector, np.sqrt(1.0 + (vector * vector).sum())
 
 
 @compiled
 def visitation_distance(states, other, K, rng):
-    """1 − Σ_k √(ω_k ω'_k) u_k·u'_k of two policies, on a background of their states."""
-    weights, variances, counts, sums, other_counts, other_sums = _background_sums(
-        states, other, K, rng
-    )
-    total = 1.0
+    """1 − Σ_k √(ω_k ω'_k) u_k·u'_k of the places of two policies, on a background of both."""
+    weights, variances, own, others = _background_sums(states, other, K, rng)
+    n, m, total = len(states), len(other), 1.0
     for k in range(K):
-        scale = np.sqrt(variances[k])
-        a, u, length = _region(counts[k], sums[k] / scale, weights[k], len(states))
-        b, v, other_length = _region(other_counts[k], other_sums[k] / scale, weights[k], len(other))
-        total -= np.sqrt(a * b) * (1.0 + (u * v).sum()) / (length * other_length)
+        scale, w = np.sqrt(variances[k]), variances[k]
+        a, u, length = _region(own[0][k], own[1][k] / scale, own[2][k] / w, weights[k], n)
+        b, v, width = _region(others[0][k], others[1][k] / scale, others[2][k] / w, weights[k], m)
+        total -= np.sqrt(a * b) * (1.0 + (u * v).sum()) / (length * width)
     return total
 
 

@@ -84,7 +84,7 @@ class CollectOptions(EngineOptions):
     feature_names: Sequence[str] | None = in_python(None, "Names of the features")
     max_steps: Count | None = option(None, "Truncate episodes after N steps", ENVIRONMENT)
     max_states_per_policy: Annotated[int, Range(2)] | None = option(
-        None, "For policies with more than N states, store only every k-th state", STATES
+        None, "For policies with more than N states, store one in k, in pairs", STATES
     )
     backend: str = option("auto", "gymnasium, envpool or auto", ENVIRONMENT)
     n_envs: Count | None = option(None, "Parallel environments; does not change results", RUNNING)
@@ -108,10 +108,10 @@ class CollectOptions(EngineOptions):
     def __post_init__(self) -> None:
         check_arguments(self)
         most = self.max_states_per_policy
-        if most is not None and most < 2 * self.episodes:
+        if most is not None and most < 4 * self.episodes:
             raise UsageError(
-                f"max_states_per_policy is {most}, but the first and last states of "
-                f"{self.episodes} episodes are always stored: use {2 * self.episodes} or more"
+                f"max_states_per_policy is {most}, but the first two and last two states of "
+                f"{self.episodes} episodes are always stored: use {4 * self.episodes} or more"
             )
 
 
@@ -186,6 +186,13 @@ class PrecisionOptions:
     at_most: Count = option(1000, "Maximum number of episodes per policy", PRECISION)
     until_pairs: str = option(
         "all", "Pairs that --until applies to: all, or nearest (each policy's nearest)", PRECISION
+    )
+
+    margin: Positive | None = option(
+        None,
+        "Distance at which behaviour counts as different, for classes and diversity "
+        "\\[0.02 for visitation]",
+        DESCRIPTION,
     )
 
     def __post_init__(self) -> None:
@@ -302,6 +309,7 @@ class CompareKeywords(DescribeKeywords, total=False):
     until: float | None
     at_most: int
     until_pairs: str
+    margin: float | None
 
 
 class WatchKeywords(DescribeKeywords, total=False):

@@ -119,6 +119,7 @@ def printable(text: str) -> str:
 _ASCII = {
     "−": "-", "–": "-", "—": "-", "…": "...", "±": "+/-", "×": "x", "·": "*", "²": "^2",
     "→": "->", "↑": "(max)", "↓": "(min)", "≤": "<=", "≥": ">=", "≈": "~", "∞": "inf",
+    "Δ": "delta ",
 }  # fmt: skip
 _REPLACING = "pivec.replacing"  # how characters that a stream cannot encode are handled
 

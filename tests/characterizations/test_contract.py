@@ -241,7 +241,7 @@ def test_each_sees_what_it_should(method, walks, rng):
     """The policies 0 and 3 are alike; after the change they are not."""
     how = SEES.get(method.name, "states")
     if getattr(method, "of", "states") != "states":
-        how = {"state-actions": "actions", "transitions": "order"}[method.of]
+        how = {"state-actions": "actions", "transitions": "order", "moves": "order"}[method.of]
     alike = make_behaviours(
         PLACES,
         states=[list(walks[0 if i == 3 else i].episodes()) for i in range(6)],

@@ -64,14 +64,19 @@ def test_visitation_parts_are_those_of_the_formula():
     data = VisitedStates.from_arrays(walks(2))
     method = fitted("visitation", data)
     parts = method.decompose(data[0], data[2])
-    a, b = (method.describe(data[i]).points.reshape(4, 4) for i in (0, 2))
+    a, b = (method.describe(data[i]).points.reshape(4, 1 + 6 + 6) for i in (0, 2))
     for k in range(4):
         r, s = np.linalg.norm(a[k]), np.linalg.norm(b[k])
-        where = r * s * np.linalg.norm(a[k] / r - b[k] / s) ** 2
+        within = r * s * np.linalg.norm(a[k] / r - b[k] / s) ** 2
         assert parts.kinds["how often"].measured[k] == pytest.approx((r - s) ** 2, rel=1e-9)
-        assert parts.kinds["where"].measured[k] == pytest.approx(where, rel=1e-9)
         moved = (a[k] / r - b[k] / s)[1:] ** 2
-        np.testing.assert_allclose(parts.finest.measured[k, 1:], where * moved / moved.sum())
+        finest = within * moved / moved.sum()
+        np.testing.assert_allclose(parts.finest.measured[k, 1:], finest)
+        assert parts.kinds["where"].measured[k] == pytest.approx(finest[:6].sum(), rel=1e-9)
+        assert parts.kinds["how wide"].measured[k] == pytest.approx(finest[6:].sum(), rel=1e-9)
+    by_feature = parts.finest.measured[:, 1:].reshape(4, 2, 6).sum(axis=(0, 1))
+    np.testing.assert_allclose(parts.features.measured, by_feature)
+    assert parts.feature_names == ("x[0]", "x[1]", "x[2]", "Δx[0]", "Δx[1]", "Δx[2]")
 
 
 def test_supervector_and_gaussian_parts_are_those_of_the_formula():
@@ -109,10 +114,10 @@ def test_discretization_tells_the_cells_where_they_are(monkeypatch):
 
 
 def test_shares_shifts_and_their_intervals_are_those_of_a_slow_jackknife():
-    rows = walks(5)
-    data = VisitedStates.from_arrays(rows)
+    data = VisitedStates.from_arrays(walks(5))
     method = fitted("visitation", data)
     parts = method.decompose(data[0], data[2], level=0.9)
+    rows = [[moves(episode) for episode in policy] for policy in walks(5)]
     faces = [slow_faces(method, rows[i]) for i in (0, 2)]
     rests = [
         [slow_faces(method, rows[i][:e] + rows[i][e + 1 :]) for e in range(len(rows[i]))]
@@ -140,17 +145,43 @@ def test_shares_shifts_and_their_intervals_are_those_of_a_slow_jackknife():
     np.testing.assert_allclose(parts.averages, averages, rtol=1e-4, atol=1e-5)
     assert (parts.average_shift_low < parts.average_shift).all()
     np.testing.assert_allclose(parts.average_shift, averages[1] - averages[0], rtol=1e-4)
+    spreads, errors = slow_spreads(rows[0], rows[2])
+    np.testing.assert_allclose(parts.spreads, spreads, rtol=1e-4)
+    ratio = spreads[1] / spreads[0]
+    np.testing.assert_allclose(parts.spread_ratio, ratio, rtol=1e-4)
+    np.testing.assert_allclose(parts.spread_ratio_low, ratio / np.exp(reach * errors), rtol=1e-3)
+    np.testing.assert_allclose(parts.spread_ratio_high, ratio * np.exp(reach * errors), rtol=1e-3)
     shift = faces[1][1] - faces[0][1]
     np.testing.assert_allclose(parts.shift, shift, rtol=1e-3, atol=1e-5)
     high = shift + reach * np.sqrt(variance[0] + variance[1])
     np.testing.assert_allclose(parts.shift_high, high, rtol=1e-3, atol=1e-4)
 
 
+def moves(states):
+    """All states but the last, with their steps to the next."""
+    states = states.astype(np.float32).astype(np.float64)
+    return np.hstack([states[:-1], np.diff(states, axis=0)])
+
+
+def slow_spreads(a, b):
+    """Deviations over all time, every episode counting the same, and the error of their ratio."""
+
+    def spread(episodes):
+        mean = np.mean([e.mean(axis=0) for e in episodes], axis=0)
+        return np.sqrt(np.mean([((e - mean) ** 2).mean(axis=0) for e in episodes], axis=0))
+
+    variance = 0.0
+    for own in (a, b):
+        n = len(own)
+        left = np.array([np.log(spread(own[:e] + own[e + 1 :])) for e in range(n)])
+        variance += (n - 1) / n * ((left - left.mean(axis=0)) ** 2).sum(axis=0)
+    return np.array([spread(a), spread(b)]), np.sqrt(variance)
+
+
 def slow_faces(method, episodes):
     """Shares of an average episode in the regions, and means there, straight from the densities."""
-    counts, sums = np.zeros(4), np.zeros((4, 3))
-    for episode in episodes:
-        states = episode.astype(np.float32).astype(np.float64)
+    counts, sums = np.zeros(4), np.zeros((4, 6))
+    for states in episodes:
         z = (states - method.center_) / method.scale_
         logits = np.log(method.weights_) - 0.5 * (
             ((z[:, None] - method.means_) ** 2 / method.variances_).sum(axis=2)
@@ -187,7 +218,8 @@ def constructed(seed, shift, episodes=50):
 
 def names_what_differs(seed, name):
     data = constructed(seed, shift=0.7)
-    method = characterization(name, n_components=5, random_state=seed).fit(data)
+    places = {"of": "states"} if name == "visitation" else {}
+    method = characterization(name, n_components=5, random_state=seed, **places).fit(data)
     parts = method.decompose(data[0], data[1])
     first = parts.order[0]
     kind_and_feature = parts.columns[int(parts.finest.measured[first].argmax())]
@@ -301,3 +333,60 @@ def test_many_episodes_are_left_out_in_groups(name, monkeypatch):
     widths = [(p.share_high - p.share_low)[0, first] for p in (whole, grouped)]
     assert widths[1] == pytest.approx(widths[0], rel=0.5)
     assert widths[1] != widths[0]
+
+
+def places(rng, weights, episodes=20):
+    """Walks that jump between twelve places in three clusters, so often each."""
+    centres = np.array([[10 * (k // 4), k % 4] for k in range(12)])
+    own = np.array(weights) / np.sum(weights)
+    return [
+        centres[rng.choice(12, 60, p=own)] + rng.normal(0, 0.2, (60, 2)) for _ in range(episodes)
+    ]
+
+
+def test_similar_regions_are_merged_and_add_up():
+    rng = np.random.default_rng(0)
+    often = [[4] * 4 + [1] * 4 + [2] * 4, [1] * 4 + [4] * 4 + [2] * 4]
+    data = VisitedStates.from_arrays([places(rng, weights) for weights in often])
+    method = characterization("visitation", n_components=12, of="states").fit(data)
+    found = method.decompose(data[0], data[1], n_groups=3)
+    merged = found.merged
+    assert merged is not None
+    assert method.decompose(data[0], data[1]).merged is None
+    for k, own in enumerate(map(list, merged.members)):
+        for level in ("regions", "finest"):
+            for name in ("measured", "estimate"):  # noise adds up
+                whole, parts = (getattr(getattr(x, level), name) for x in (merged, found))
+                np.testing.assert_allclose(whole[k], parts[own].sum(axis=0), atol=1e-12)
+        np.testing.assert_allclose(merged.share[:, k], found.share[:, own].sum(axis=1))
+        # Parts of regions are hardly correlated: the interval is narrower than all of theirs.
+        width, widths = (x.regions.high - x.regions.low for x in (merged, found))
+        assert 0 < width[k] < widths[own].sum()
+        # Regions in which one is more often are not merged with those in which the other is.
+        certain = [r for r in own if not found.kinds["how often"].noise[r]]
+        assert abs(np.sign(found.share[1] - found.share[0])[certain].sum()) == len(certain)
+        # All are of one cluster.
+        assert len({round(found.ranges[r, 0].mean() / 10) for r in own}) == 1
+    first = merged.order[0]
+    assert len(merged.members[first]) == 4
+    assert sum(map(len, merged.members)) == 8  # others do not differ
+    # Within twice the interval: over 150 seeds, 97 % of the intervals themselves cover the truth.
+    reach = merged.share_high[:, first] - merged.share_low[:, first]
+    truth = [16 / 28, 4 / 28] if merged.share[0, first] > 0.3 else [4 / 28, 16 / 28]
+    assert (np.abs(merged.share[:, first] - truth) < reach).all()
+    extent = np.abs(merged.ranges[first, 1] - [-0.2, 3.2]).max()
+    assert extent < 0.6
+
+
+def test_all_regions_together_have_the_interval_of_the_distance(monkeypatch):
+    module = "pivec.characterizations.decomposition.similar_regions"
+    monkeypatch.setattr(module, lambda found, _: [tuple(range(len(found.words)))])
+    data = VisitedStates.from_arrays(walks(7))
+    for name in ("visitation", "supervector"):
+        found = fitted(name, data).decompose(data[0], data[2], n_groups=1)
+        together = found.merged.regions
+        assert together.measured[0] == pytest.approx(found.distance)
+        assert together.estimate[0] == pytest.approx(found.estimate, rel=0.02)
+        assert together.low[0] == pytest.approx(found.low, rel=0.1)
+        assert together.high[0] == pytest.approx(found.high, rel=0.05)
+        np.testing.assert_allclose(found.merged.share, 1.0)

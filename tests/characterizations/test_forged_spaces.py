@@ -28,7 +28,7 @@ METHODS = {
 }
 MAY_BE_NAN = {"summary.mean_returns", "summary.return_stds", "positions"}
 POSITIVE = {"weights", "variances", "scale", "counts", "n_episodes", "n_states", "lengths",
-            "shares", "effective_episodes", "bandwidth"}  # fmt: skip
+            "shares", "effective_episodes", "bandwidth", "every"}  # fmt: skip
 
 
 @pytest.fixture(scope="module", params=METHODS)
@@ -119,6 +119,19 @@ def test_every_array_must_have_its_type_shape_and_range(saved, tmp_path):
         write(tmp_path, index, arrays | {name: np.zeros(4)})
         with pytest.raises(BadStore):
             Space.load(tmp_path)
+
+
+def test_influences_of_earlier_versions_are_read(saved, tmp_path):
+    index, arrays = read(saved)
+    space, name = Space.load(saved), "described.influences"
+    if name not in arrays:
+        pytest.skip("no influences")
+    arrays[name] = np.concatenate(space.descriptions.influences)
+    del arrays[f"{name}.scale"]
+    write(tmp_path, index | {"format": 2}, arrays)
+    sides = [space.descriptions, Space.load(tmp_path).descriptions]
+    now, then = (space.method.intervals(described) for described in sides)
+    assert np.allclose(then.high, now.high, rtol=1e-6)
 
 
 def check(folder, expected, what):

@@ -40,20 +40,28 @@ def slow_covariance(method, data, policy):
     return influences, influences.T @ influences / (m * (m - 1))
 
 
+def slow_correction(method, data, policy):
+    """Minus a quarter of the bias that leaving out episodes reveals."""
+    m = len(data.records[policy].episodes)
+    left = np.mean([points_without(method, data, policy, e) for e in range(m)], axis=0)
+    return (m - 1) / 4 * (method.describe(data).points[policy] - left)
+
+
 def test_influences_are_what_leaving_out_an_episode_does(method, data):
     described = method.describe(data, influences=True)
-    for policy, rows in enumerate(described.rows("influences")):
+    for policy, rows in enumerate(described.influences):
         slow, _ = slow_covariance(method, data, policy)
-        np.testing.assert_allclose(rows, slow, rtol=0, atol=1e-5 * np.abs(slow).max())
+        np.testing.assert_allclose(rows, slow, rtol=0, atol=2e-5 * np.abs(slow).max())
     np.testing.assert_allclose(described.points, method.describe(data).points, rtol=1e-4, atol=1e-6)
 
 
 def test_intervals_are_those_of_the_formula(method, data):
-    from scipy.stats import chi2, t
+    from scipy.stats import f, t
 
     sure = method.intervals(data, level=0.9)
     points = method.describe(data).points
     spreads = [slow_covariance(method, data, p) for p in range(len(data))]
+    corrections = [slow_correction(method, data, p) for p in range(len(data))]
     lengths = [np.array([len(e.states) for e in r.as_episodes()], float) for r in data.records]
     # Every episode counts as much as its states do, or the same.
     effective = [n.sum() ** 2 / (n**2).sum() if method.traits.by_state else len(n) for n in lengths]
@@ -69,15 +77,30 @@ def test_intervals_are_those_of_the_formula(method, data):
             distance = gap @ gap - noise
             second = 2 * sum(unbiased_norm(spreads[k][0]) for k in (i, j)) ** 2
             variance = max(4 * gap @ (c_i + c_j) @ gap, second)
-            reach = t.ppf(0.95, min(effective[i], effective[j]) - 1) * np.sqrt(variance)
-            norm = (np.linalg.norm(c_i) + np.linalg.norm(c_j)) ** 2
+            z = t.ppf(0.95, min(effective[i], effective[j]) - 1)
+            # Score bounds: (distance − d)² = z² (slope · d + second).
+            slope = min(4 * gap @ (c_i + c_j) @ gap / (gap @ gap), 4 * np.sqrt(second / 2))
+            away = z**2 * (slope * max(distance, 0) + z**2 * slope**2 / 4 + second)
+            ends = distance + z**2 * slope / 2 + np.array([-1, 1]) * np.sqrt(away)
+            biased = np.linalg.norm(c_i) + np.linalg.norm(c_j)
+            count = noise**2 / (biased * max(np.sqrt(second / 2), biased / 7))
+            inverse = sum(
+                np.trace(c) ** 2 / (n - 1) for c, n in ((c_i, effective[i]), (c_j, effective[j]))
+            )
             assert sure.noise[i, j] == pytest.approx(noise, rel=1e-5)
             assert sure.distance[i, j] == pytest.approx(distance, rel=1e-4, abs=1e-6)
             assert sure.standard_error[i, j] == pytest.approx(np.sqrt(variance), rel=1e-4)
-            assert sure.low[i, j] == pytest.approx(max(distance - reach, 0), rel=1e-3, abs=1e-5)
-            assert sure.high[i, j] == pytest.approx(max(distance + reach, 0), rel=1e-3, abs=1e-5)
+            if sure.p_value[i, j] > 0.05:  # half of what the level leaves
+                ends[0] = 0
+            assert sure.low[i, j] == pytest.approx(max(ends[0], 0), rel=1e-3, abs=1e-5)
+            if method.traits.corrected:
+                corrected = gap + corrections[i] - corrections[j]
+                moved = corrected @ corrected - noise
+                away = z**2 * (slope * max(moved, 0) + z**2 * slope**2 / 4 + second)
+                ends[1] = max(ends[1], moved + z**2 * slope / 2 + np.sqrt(away))
+            assert sure.high[i, j] == pytest.approx(max(ends[1], 0), rel=1e-3, abs=1e-5)
             assert sure.first[i, j] + sure.second[i, j] == pytest.approx(variance, rel=1e-4)
-            p_value = chi2.sf(gap @ gap * noise / norm, noise**2 / norm)
+            p_value = f.sf(gap @ gap / noise, count, count * noise**2 / inverse)
             assert sure.p_value[i, j] == pytest.approx(p_value, rel=1e-3, abs=1e-9)
 
 
@@ -135,7 +158,7 @@ def test_the_permutation_test_divides_episodes_anew(method, data):
 
     a, b = data[0], data[1]
     joined = VisitedStates.from_arrays([[*a.episodes(), *b.episodes()]])
-    [influences] = method.describe(joined, influences=True).rows("influences")
+    [influences] = method.describe(joined, influences=True).influences
     distances = [
         ((influences[side].mean(axis=0) - influences[~side].mean(axis=0)) ** 2).sum()
         for side in permuted_divisions(a.n_episodes, b.n_episodes, 99, np.random.default_rng(3))

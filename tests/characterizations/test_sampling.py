@@ -68,7 +68,7 @@ def test_influences_are_what_leaving_an_episode_out_does(method, data):
     described = method.describe(some, influences=True)
     plain = getattr(method.describe(some), name)
     assert np.allclose(getattr(described, name), plain, rtol=1e-5, atol=1e-6)
-    for policy, influences in enumerate(described.rows("influences")):
+    for policy, influences in enumerate(described.influences):
         rests = _rests(some[policy])
         left = np.concatenate([getattr(method.describe(rest), name) for rest in rests])
         slow = (len(left) - 1) * (left.mean(axis=0) - left)

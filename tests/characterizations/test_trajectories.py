@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from pivec import Trajectories
-from pivec.errors import UsageError
-from pivec.states import VisitedStates
+from pivec.errors import BadData, UsageError
+from pivec.states import RecordedStates, VisitedStates, find_recorded
 
 
 def plain(p, q):
@@ -57,3 +57,12 @@ def test_mistakes_are_named(walks):
     for name in ("max_episodes", "max_steps"):
         with pytest.raises(UsageError, match=f"{name} must be a whole number of at least 1"):
             Trajectories(**{name: 0}).fit(walks)
+
+
+def test_differently_thinned_episodes_have_no_common_steps(rng):
+    found = find_recorded(VisitedStates.from_arrays([[rng.normal(size=(n, 1))] for n in (50, 9)]))
+    data = RecordedStates(found, max_states_per_policy=20).run()
+    method = Trajectories().fit(data)
+    assert method.distances(data[0], data[0])[0, 0] == 0
+    with pytest.raises(BadData, match=r"'policy-0'.* 4 .*'policy-1'.* 1"):
+        method.distances(data)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pivec import Discretization, Transitions
-from pivec.states import VisitedStates
+from pivec.states import RecordedStates, VisitedStates, find_recorded, joined
 
 
 def test_shares_by_hand():
@@ -39,3 +39,17 @@ def test_equal_cells_in_another_order_are_seen_here_only():
     data = VisitedStates.from_arrays([[forth], [forth[::-1]]])
     assert Discretization().fit(data).distances(data)[0, 1] == 0
     assert Transitions().fit(data).distances(data)[0, 1] == 1
+
+
+def test_transitions_of_thinned_episodes_are_single_steps():
+    circle = np.arange(200.0)[:, None] % 10
+    whole = VisitedStates.from_arrays({"all": [circle]})
+    found = find_recorded(VisitedStates.from_arrays({"some": [circle]}))
+    thinned = RecordedStates(found, max_states_per_policy=60).run()
+    assert thinned.records[0].every == 4
+    both = joined([whole, thinned])
+    method = Transitions().fit(both)
+    cells = [len(own) for own in method.describe(both).rows("cells")]
+    assert cells[0] == 10
+    assert cells[1] < 10  # 2k is not prime to the period
+    assert method.distances(both)[0, 1] == pytest.approx(0.5, abs=0.1)

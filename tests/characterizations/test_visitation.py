@@ -28,24 +28,49 @@ def responsibilities(mixture: Mixture, states):
 
 
 def slow_points(method, mixture, record):
-    """√ω u / √2 with u along (1, m/2) of one policy, each of its episodes counting the same."""
-    shares, sums = [], []
+    """√(ω/2) u with u along (1, m/2, ℓ/√2) of one policy, each of its episodes counting the same.
+
+    ℓ = ½ ln v; the rows of an episode are its states, or its moves (s, s′ − s).
+    """
+    shares, sums, squares = [], [], []
     for episode in record.as_episodes():
-        r, places = responsibilities(mixture, episode.states)
+        states = episode.states
+        rows = (
+            states if method.of == "states" else np.hstack([states[:-1], np.diff(states, axis=0)])
+        )
+        r, places = responsibilities(mixture, rows)
         shares.append(r.mean(axis=0))
         sums.append((r[:, :, None] * places).mean(axis=0))
+        squares.append((r[:, :, None] * places**2).mean(axis=0))
     share, prior = np.mean(shares, axis=0), method.prior
     roots = np.sqrt((share + prior * mixture.weights) / (1 + prior))
-    offsets = np.mean(sums, axis=0) / (share + prior)[:, None]
-    along = np.column_stack([np.ones(len(roots)), offsets / 2])
+    total = (share + prior)[:, None]
+    means = np.mean(sums, axis=0) / total
+    logs = np.log((np.mean(squares, axis=0) + prior) / total - means**2) / 2
+    along = np.column_stack([np.ones(len(roots)), means / 2, logs / np.sqrt(2)])
     along /= np.linalg.norm(along, axis=1, keepdims=True)
     return (roots[:, None] * along).ravel() / np.sqrt(2)
 
 
-def test_points_are_those_of_the_formula(data):
-    method = characterization("visitation", n_components=5).fit(data)
+@pytest.mark.parametrize("of", ["moves", "states"])
+def test_points_are_those_of_the_formula(data, of):
+    method = characterization("visitation", n_components=5, of=of).fit(data)
     slow = [slow_points(method, method.background_, record) for record in data.records]
-    np.testing.assert_allclose(method.describe(data).points, slow, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(method.describe(data).points, slow, rtol=1e-4, atol=1e-5)
+
+
+def test_moves_see_direction_and_spread_and_places_do_not():
+    """The same circle in the opposite direction: as far apart as can be; the places are equal."""
+    turns = np.linspace(0, 4 * np.pi, 80) + np.random.default_rng(0).uniform(0, 6, (2, 10, 1))
+    circles = [[np.column_stack([np.cos(t), np.sin(t)]) for t in own] for own in turns]
+    circles[1] = [circle[::-1] for circle in circles[1]]
+    both = VisitedStates.from_arrays(circles)
+    apart = {
+        of: characterization("visitation", n_components=16, of=of).fit(both).intervals(both)
+        for of in ("moves", "states")
+    }
+    assert apart["moves"].low[0, 1] > 0.5
+    assert apart["states"].distance[0, 1] < 0.01
 
 
 def test_shares_of_time_are_such_distances(data):
@@ -56,10 +81,11 @@ def test_shares_of_time_are_such_distances(data):
     habits = even * np.tile([1.4, 0.6], 32)
     new = np.where(np.arange(64) == 40, 0.06, 0.94 * even)
     counts = np.stack([even, habits, new, even[::-1]])
-    sums = np.concatenate([counts, np.zeros((4, 128))], axis=1)
+    squares = np.repeat(counts, 4, axis=1)  # a variance of 1, relative to the region's
+    sums = np.concatenate([counts, np.zeros((4, 256)), squares], axis=1)
     points = method._from_statistics(sums)[1]
     distances = ((points[0] - points[1:]) ** 2).sum(axis=1)
-    np.testing.assert_allclose(distances, [0.018, 0.020, 0.583], atol=1e-3)
+    np.testing.assert_allclose(distances, [0.021, 0.027, 0.860], atol=1e-3)
 
 
 def test_distances_are_bounded_however_far_a_policy_gets(data):
@@ -114,3 +140,18 @@ def test_the_backgrounds_share_compares_spaces_of_other_starts(data):
     assert "--backgrounds" in background_words({"background": few})
     assert "2.0 %" in background_words({"background": {"moved": 0.02, "agreement": 0.999}})
     assert background_words({}) == ""
+
+
+def test_a_space_of_the_earlier_definition_is_refused(data, tmp_path):
+    from pivec.characterizations import Space
+    from pivec.errors import BadStore
+
+    method = characterization("visitation", n_components=3).fit(data)
+    Space(method, method.describe(data)).save(tmp_path)
+    with np.load(tmp_path / "space.npz") as file:
+        arrays = dict(file)
+    index = arrays["index"].tobytes().replace(b'"of": "moves", ', b"")
+    arrays["index"] = np.frombuffer(index, np.uint8)
+    np.savez(tmp_path / "space.npz", **arrays)
+    with pytest.raises(BadStore, match="earlier version"):
+        Space.load(tmp_path)

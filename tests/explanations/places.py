@@ -36,7 +36,9 @@ def with_right(share):
 
 
 def findings(data, method="visitation", states=True, **settings):
-    """Describe data as a comparison would have left it."""
+    """Describe data as a comparison by places would have left it."""
+    if method == "visitation":
+        settings = {"of": "states"} | settings
     fitted = pivec.characterization(method, n_components=3, **settings).fit(data)
     space = pivec.Space(fitted, fitted.describe(data, influences=fitted.traits.influences))
     return ComparisonFolder(Path("out"), space, data if states else None)

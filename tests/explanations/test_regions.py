@@ -19,6 +19,7 @@ from pivec.explanations import (
     Feature,
     Regions,
     RegionSummary,
+    Replayer,
     Visit,
     explain_pair,
     region_names,
@@ -34,7 +35,7 @@ from pivec.states import Store, VisitedStates
 
 def fitted(mixture):
     """Make a characterization of a mixture, as if it had been fitted."""
-    method = Visitation(n_components=mixture.n_components)
+    method = Visitation(n_components=mixture.n_components, of="states")
     for name in ("weights", "means", "variances", "center", "scale"):
         setattr(method, f"{name}_", getattr(mixture, name))
     return method
@@ -92,7 +93,7 @@ def test_a_region_is_told_by_what_sets_it_apart():
         )
     )
     features = (Feature("a"), Feature("speed", "m/s"), Feature("c"))
-    assert region_names(model, features) == (
+    assert region_names(model.background_, features) == (
         "speed below 5.6 m/s",
         "speed 9.4 to 10.6 m/s, c −0.13 to 0.13",
         "speed above 19.4 m/s",
@@ -101,19 +102,19 @@ def test_a_region_is_told_by_what_sets_it_apart():
 
 def test_regions_without_anything_special_still_differ():
     model = fitted(Mixture([0.5, 0.5], [[-0.1], [0.1]], [[1.0], [1.0]], [0.0], [1.0]))
-    words = region_names(model, (Feature("x"),))
+    words = region_names(model.background_, (Feature("x"),))
     assert words == ("x −1.4 to 1.2", "x −1.2 to 1.4")
     alone = fitted(Mixture([1.0], [[0.0]], [[1.0]], [0.0], [1.0]))
-    assert region_names(alone, (Feature("x"),)) == (MIDDLE,)
+    assert region_names(alone.background_, (Feature("x"),)) == (MIDDLE,)
     same = fitted(Mixture([0.5, 0.5], [[0.0], [0.0]], [[1.0], [1.0]], [0.0], [1.0]))
-    assert region_names(same, (Feature("x"),)) == (f"{MIDDLE} (0)", f"{MIDDLE} (1)")
+    assert region_names(same.background_, (Feature("x"),)) == (f"{MIDDLE} (0)", f"{MIDDLE} (1)")
 
 
 def test_equal_regions_of_many_features_stay_short():
     shape = (2, 5000)
     means = np.tile([[0.0], [0.0], [1.0]], (1, 5000))
     model = fitted(Mixture([0.25, 0.25, 0.5], means, np.full((3, 5000), 0.1), *np.ones(shape)))
-    words = region_names(model, tuple(Feature(f"x[{i}]") for i in range(5000)))
+    words = region_names(model.background_, tuple(Feature(f"x[{i}]") for i in range(5000)))
     assert words[0].count(", ") == 7
     assert words[0].endswith(" (0)")
     assert words[1].endswith(" (1)")
@@ -144,39 +145,41 @@ def flags(*shares):
     ],
 )
 def test_flags_are_told_in_words(feature, words):
-    assert region_names(flags(1.0, 0.0), (feature, Feature("y"))) == words
+    assert region_names(flags(1.0, 0.0).background_, (feature, Feature("y"))) == words
 
 
 def test_a_flag_that_is_so_at_times_is_told_with_its_share():
     model = flags(0.6, 0.0, 0.0, 0.0, 0.0)
-    words = region_names(model, (Feature("row 1", absent=""), Feature("y")))
+    words = region_names(model.background_, (Feature("row 1", absent=""), Feature("y")))
     assert words[0] == "row 1 (60 %)"
 
 
 def test_what_is_not_0_or_1_is_no_flag():
     """Whatever its name says; and small numbers are not zeros."""
     model = fitted(Mixture([0.7, 0.3], [[1.0], [3.0]], [[0.1], [0.1]], [0.0], [1.0]))
-    assert region_names(model, (Feature("mode=3", absent=""),))[1] == "mode=3 above 2.6"
+    assert region_names(model.background_, (Feature("mode=3", absent=""),))[1] == "mode=3 above 2.6"
     small = fitted(Mixture([0.5, 0.5], [[-1.0], [1.0]], [[0.1], [0.1]], [0.0], [1e-4]))
-    assert all("=" not in name for name in region_names(small, (Feature("x"),)))
+    assert all("=" not in name for name in region_names(small.background_, (Feature("x"),)))
 
 
 def test_a_feature_that_never_changes_is_not_told():
     model = fitted(Mixture([0.5, 0.5], [[0.0, -1.0], [0.0, 1.0]], [[1e-6, 0.1], [1e-6, 0.1]],
                            [7.0, 0.0], [1.0, 1.0]))  # fmt: skip
-    assert all("x" not in words for words in region_names(model, (Feature("x"), Feature("y"))))
+    assert all(
+        "x" not in words for words in region_names(model.background_, (Feature("x"), Feature("y")))
+    )
 
 
 def test_a_point_has_no_range():
     model = fitted(Mixture([0.5, 0.5], [[-1.0], [1.0]], [[1e-6], [1.0]], [0.0], [1.0]))
-    assert region_names(model, (Feature("x"),))[0] == "x about −1.00"
+    assert region_names(model.background_, (Feature("x"),))[0] == "x about −1.00"
 
 
 def test_a_cosine_stays_one():
     """A normal distribution reaches beyond 1, a cosine does not."""
     model = fitted(Mixture([0.4, 0.6], [[0.9], [0.0]], [[0.02], [0.3]], [0.0], [1.0]))
-    assert region_names(model, (Feature("cos(angle)"),))[0] == "cos(angle) above 0.72"
-    assert region_names(model, (Feature("angle"),))[0] == "angle 0.72 to 1.08"
+    assert region_names(model.background_, (Feature("cos(angle)"),))[0] == "cos(angle) above 0.72"
+    assert region_names(model.background_, (Feature("angle"),))[0] == "angle 0.72 to 1.08"
 
 
 def test_numbers_have_the_digits_that_their_spread_needs():
@@ -187,16 +190,18 @@ def test_numbers_have_the_digits_that_their_spread_needs():
 
 @pytest.fixture(scope="module")
 def walks():
-    """Two policies in three regions of a line; the second is thinned to every second state."""
+    """Two policies in three regions of a line; the second is thinned by two."""
     model = Mixture([0.4, 0.4, 0.2], [[0.0], [5.0], [9.0]], [[1.0], [1.0], [0.25]], [0.0], [1.0])
     first = [[0.5, 0.25, 4.0, 5.5], [0.1, 9.5]]
-    second = [[1.0, 8.9, 5.0]]
+    second = [[1.0, 8.9, 1.5, 5.0]]
     data = VisitedStates.from_arrays(
         [[np.array(walk)[:, None] for walk in policy] for policy in (first, second)],
         labels=["a", "b"],
     )
     thinned = replace(data.policies[1], metadata={"kept_every": 2})
-    records = [data.records[0], replace(data.records[1], info=thinned)]
+    episodes = data.records[1].episodes.copy()
+    episodes["steps"] = 5  # at the times 0, 1, 4 and 5
+    records = [data.records[0], replace(data.records[1], info=thinned, episodes=episodes)]
     return VisitedStates(records, data.feature_names), model
 
 
@@ -217,30 +222,38 @@ def test_sightings_are_counted_by_hand(walks):
     spread[1, [5, 7]] += 1 / 16
     spread[0, 0] += 1 / 8
     spread[2, 5] += 1 / 8
-    for region, tenth in ((0, 0), (2, 3), (1, 6)):
-        spread[region, tenth] += 1 / 6
+    for region, tenth in ((0, 0), (2, 1), (0, 6), (1, 8)):
+        spread[region, tenth] += 1 / 8
     when = np.array([region.when for region in regions])
     assert when == pytest.approx(spread / spread.sum(axis=1, keepdims=True))
     assert [region.begins for region in regions] == pytest.approx([1.0, 0.0, 0.0])
     assert [region.ends for region in regions] == pytest.approx([0.0, 0.75, 0.25])
     visits = [visit for region in regions for visit in region.visits]
-    # The last state of the thinned episode is nearest to its region, but its step is not known.
     assert [(v.policy, v.region, v.episode, v.step, v.distance) for v in visits] == [
-        ("a", 0, 1, 0, pytest.approx(0.1)), ("b", 0, 0, 0, 1.0), ("a", 1, 0, 3, 0.5),
-        ("b", 2, 0, 2, pytest.approx(0.2, rel=1e-5)), ("a", 2, 1, 1, 1.0),
+        ("a", 0, 1, 0, pytest.approx(0.1)), ("b", 0, 0, 0, 1.0), ("b", 1, 0, 5, 0.0),
+        ("a", 1, 0, 3, 0.5), ("b", 2, 0, 1, pytest.approx(0.2, rel=1e-5)), ("a", 2, 1, 1, 1.0),
     ]  # fmt: skip
 
 
-def test_the_nearest_visit_is_the_nearest():
+def rows_of(states, of):
+    """States, or each with the step to the next one; a lone state does not move."""
+    if of == "states":
+        return states
+    steps = np.diff(states, axis=0) if len(states) > 1 else 0 * states
+    return np.hstack([states[: len(steps)], steps])
+
+
+@pytest.mark.parametrize("of", ["moves", "states"])
+def test_the_nearest_visit_is_the_nearest(of):
     """Against going through all states of all policies one by one."""
-    findings = described(Visitation(n_components=4))
+    findings = described(Visitation(n_components=4, of=of))
     data, mixture = findings.states, findings.background.background_
     slow = {}
     for label in data.labels:
         for number, states in enumerate(data[label].episodes()):
-            for step, state in enumerate(states):
-                region = int(mixture.assign(state[None])[0][0])
-                z = (mixture.standardise(state) - mixture.means[region]) ** 2
+            for step, row in enumerate(rows_of(states, of)):
+                region = int(mixture.assign(row[None])[0][0])
+                z = (mixture.standardise(row) - mixture.means[region]) ** 2
                 distance = float(np.sqrt((z / mixture.variances[region]).mean()))
                 if distance < slow.get((label, region), (np.inf,))[0]:
                     slow[label, region] = distance, number, step
@@ -291,8 +304,8 @@ def test_a_visit_is_a_state_of_the_store(compared):
     for region in summarize_regions(findings):
         for visit in region.visits:
             mine = findings.states[visit.policy]
-            state = list(mine.episodes())[visit.episode][visit.step]
-            assert findings.background.background_.assign(state[None])[0] == [region.number]
+            row = rows_of(list(mine.episodes())[visit.episode], "moves")[visit.step]
+            assert findings.background.background_.assign(row[None])[0] == [region.number]
             assert visit.seed == mine.seeds[visit.episode]
 
 
@@ -372,3 +385,20 @@ def test_when_in_an_episode(tenths, words):
     when = tuple(tenths.get(i, 0.0) for i in range(10))
     region = RegionSummary(0, "x", 1.0, ("a", 1.0), ("a", 1.0), when, 0.0, 0.0, (), ())
     assert region.period == words
+
+
+@pytest.mark.parametrize("of", ["moves", "states"])
+def test_steps_of_thinned_episodes_are_those_of_the_environment(tmp_path, of):
+    """Against the whole episodes, which are played again."""
+    parameters = {"n_components": 3, "of": of}
+    options = {"episodes": 4, "max_states_per_policy": 24, "parameters": parameters}
+    out = tmp_path / "out"
+    pivec.compare("CartPole-v1", ["random"], out=out, progress=False, **options)
+    opened = ComparisonFolder.open(out)
+    assert opened.states.records[0].every > 1
+    visits = [visit for region in summarize_regions(out) for visit in region.visits]
+    assert visits
+    for visit in visits:
+        states = Replayer(opened).stored(visit.policy, visit.episode).states
+        regions = opened.regions_along(states)
+        assert regions[visit.step] == visit.region

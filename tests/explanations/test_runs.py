@@ -164,7 +164,7 @@ def test_single_episodes_say_that_noise_is_not_known():
 
 def test_text_from_files_is_harmless(capsys):
     data = run_of([0.0, 0.5], run="<b>[red]\x1b[31m", names=["<i>$x$", "[bold]y"])
-    result = explain_run(findings(data), "<b>[red]\x1b[31m")
+    result = explain_run(findings(data), data.groups[0])
     print_run(result)
     printed = capsys.readouterr().out
     assert "\x1b[31m" not in printed

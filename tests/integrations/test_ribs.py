@@ -36,7 +36,7 @@ def test_whole_measures_have_the_distances_of_the_characterization(rng):
     measures = BehaviourMeasures.fit(known, parameters=FEW, n_measures=None)
     wanted = measures.space.method.distances(new)
     got = measures(new)
-    assert got.shape == (20, 4 * (1 + 2))
+    assert got.shape == (20, 4 * (1 + 2 * 4))  # means and spreads of two features and their steps
     assert np.allclose(((got[:, None] - got) ** 2).sum(axis=2), wanted, atol=1e-6)
 
 

@@ -97,9 +97,7 @@ def small_report(columns=None, distances=None, **changes):
     }
     values |= changes
     if (sure := values["measured"].intervals) is not None:
-        values["behaviours"] = behaviour_classes(
-            sure.p_value, sure.distance, values["policies"].labels
-        )
+        values["behaviours"] = behaviour_classes(sure.distance, values["policies"].labels)
     return Findings(**values)
 
 

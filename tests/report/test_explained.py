@@ -88,7 +88,9 @@ def test_what_could_not_be_filmed_says_why():
     assert "<img" not in page
 
 
-@pytest.mark.parametrize("changes", [{"p_value": 0.4}, {"p_value": np.nan, "low": np.nan}])
+@pytest.mark.parametrize(
+    "changes", [{"p_value": 0.4, "low": 0.0}, {"p_value": np.nan, "low": np.nan}]
+)
 def test_what_is_not_sure_is_not_claimed(changes, capsys):
     explanation = made.explanation_of(**changes)
     difference = made.difference_of(explanation)

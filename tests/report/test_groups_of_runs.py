@@ -160,7 +160,20 @@ def test_distances_that_are_not_squared_are_roots_of_mean_squares(data):
     ppo = mean_within(d[:3, :3] ** 2, (raw**2 - d**2)[:3, :3])
     assert result.groups[1].distance.value == pytest.approx(math.sqrt(ppo.value))
     assert result.groups[1].distance.high == pytest.approx(math.sqrt(ppo.high))
-    assert "median" in result.similarity
+    # Distances without a scale have no diversity unless a margin is given.
+    assert (result.margin, math.isnan(result.groups[1].behaviours.value)) == (None, True)
+    assert compare_groups(space, intervals=intervals, margin=0.1).groups[1].behaviours.value >= 1
+
+
+def test_diversity_counts_the_behaviours(rng):
+    """Five runs that behave differently, and five that behave the same."""
+    places = [0, 5, 10, 15, 20] + [30] * 5
+    runs = [f"{'mixed' if i < 5 else 'same'}-{i % 5}" for i in range(10)]
+    walks = [[rng.normal(x, 1, (20, 1)) for _ in range(60)] for x in places]
+    data = pivec.VisitedStates.from_arrays(walks, groups=runs)
+    mixed, same = compare_groups(described(data, "visitation", n_components=16)).groups
+    assert mixed.behaviours.value == pytest.approx(5, abs=0.05)
+    assert same.behaviours.value == pytest.approx(1, abs=0.1)
 
 
 def test_a_single_run_has_no_interval_and_is_a_group_only_if_said(space):

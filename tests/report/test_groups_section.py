@@ -36,7 +36,7 @@ def compared(*groups, test=TEST):
         for b in names[k + 1 :]
     )
     d = tuple(tuple(0.1 * abs(i - j) for j in range(len(runs))) for i in range(len(runs)))
-    return GroupComparison(groups, pairs, test, "as given", (), None, "1 - distance", 0.95, runs, d)
+    return GroupComparison(groups, pairs, test, "as given", (), None, 0.02, 0.95, runs, d)
 
 
 def test_policies_that_cannot_be_told_apart_are_one_behaviour(make_report, intervals_of):

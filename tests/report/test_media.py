@@ -232,7 +232,7 @@ def test_pictures_of_regions_that_are_still_the_same(space, make_report, rows_of
     report = make_report(
         policies=rows_of(3), measured=Measured(None, none.astype(int), none), space=space
     )
-    words = region_names(space.method, features_of({}, space.method.feature_names_))
+    words = region_names(space.method.background_, features_of({}, space.method.feature_names_))
     put(tmp_path / "frames" / "f.webp")
     visit = {"policy": "p0", "episode": 0, "step": 5}
     frame = {"visit": visit, "path": "frames/f.webp"}

@@ -53,7 +53,7 @@ def test_texts_are_short_and_tables_escaped(walks, result):
         assert "\x1b" not in shown + repr(result)
     for thing in (result.space, result.measured):
         assert len(repr(thing)) < 100
-    assert repr(described) == "Descriptions(4 policies by visitation, 12 values each)"
+    assert repr(described) == "Descriptions(4 policies by visitation, 36 values each)"
     many = VisitedStates.from_arrays([[np.zeros((1, 1))]] * 30)
     assert many._repr_html_().count("<tr>") == 21
     assert "10 more rows" in many._repr_html_()

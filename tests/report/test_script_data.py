@@ -287,7 +287,7 @@ def test_parts_of_a_distance_are_as_python_has_them(ask, name, arguments):
         assert shown["measured"] == pytest.approx(d.distance, rel=2e-3)
         assert shown["sure"] == (frozenset((i, j)) in decomposed and np.isfinite(d.p_value))
         for part in shown["parts"]:
-            k = part["region"]
+            [k] = part["regions"]
             assert part["part"] == pytest.approx(
                 d.regions.measured[k], rel=5e-3, abs=1e-5 * d.distance
             )

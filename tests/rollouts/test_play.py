@@ -10,6 +10,8 @@ from worlds import Broken, Composite, Countdown, coin, network, same
 import pivec
 from pivec.errors import BadData, EnvironmentFailure, PivecError, UsageError
 from pivec.policies import RecurrentPolicy, as_policy
+from pivec.rollouts import kept_lengths, kept_rows, row_times
+from pivec.states import moves_of
 
 
 def test_short_episodes_are_not_preferred():
@@ -271,30 +273,56 @@ def test_a_state_that_comes_first_is_the_observation():
     assert as_policy(policy).rng == "keyword"
 
 
+def slow_times(n_states, every):
+    """The times of the states that are kept of an episode."""
+    last = n_states - 1
+    if every == 1 or last == 0:
+        return list(range(n_states))
+    pairs = [t for t in range(0, last, 2 * every) if t + 1 < last - 1] + [last - 1]
+    return [time for t in pairs for time in (t, t + 1)]
+
+
 def slow_thinning(data, limit):
-    """The smallest power of two k, from all states of one policy."""
+    """The smallest power of two k, and the times of what is kept, from all states of a policy."""
     every = 1
     while True:
-        kept = [np.concatenate([states[:-1][::every], states[-1:]]) for states in data.episodes()]
+        kept = [slow_times(length, every) for length in data.lengths]
         if sum(map(len, kept)) <= limit:
-            return every, np.concatenate(kept)
+            return every, kept
         every *= 2
 
 
-@pytest.mark.parametrize("limit", [40, 100, 250, 100_000])
-def test_every_kth_state_is_kept_and_the_terminal_one(limit):
+@pytest.mark.parametrize("every", [2, 4, 16])
+def test_pairs_are_kept_at_regular_times(every):
+    for n_states in [*range(1, 70), 200]:
+        times = slow_times(n_states, every)
+        assert kept_rows(n_states, every).tolist() == times
+        assert kept_lengths([n_states, n_states], every).tolist() == [len(times)] * 2
+        found = row_times(np.arange(len(times)), len(times), n_states - 1, every)
+        assert found.tolist() == times
+        half = np.array(slow_times(n_states, every // 2))
+        assert half[kept_rows(len(half), 2)].tolist() == times  # in steps, or at once
+        assert kept_lengths(len(half), 2) == len(times)
+
+
+@pytest.mark.parametrize("limit", [80, 100, 250, 100_000])
+def test_pairs_of_successive_states_are_kept_and_the_last_one(limit):
     full = pivec.collect(Countdown, {"coin": coin}, episodes=20, actions=True)
     thin = pivec.collect(
         Countdown, {"coin": coin}, episodes=20, actions=True, max_states_per_policy=limit
     )
-    every, expected = slow_thinning(full, limit)
-    assert np.array_equal(thin.states, expected)
+    every, times = slow_thinning(full, limit)
+    for found, states, kept in zip(thin.episodes(), full.episodes(), times, strict=True):
+        assert np.array_equal(found, states[kept])
+    assert thin.records[0].times.tolist() == [time for kept in times for time in kept]
+    assert np.array_equal(thin.episode_steps, full.lengths - 1)
     assert thin.policies[0].metadata.get("kept_every", 1) == every
     assert np.array_equal(thin.returns, full.returns)
     assert len(thin.actions) == thin.n_states - thin.n_episodes
     firsts = full.episode_starts[:-1] - np.arange(full.n_episodes)
-    lasts = full.episode_starts[1:] - np.arange(1, full.n_episodes + 1)
-    acted = [full.actions[a:b][::every] for a, b in zip(firsts, lasts, strict=True)]
+    acted = [
+        full.actions[first + np.array(kept[:-1])] for first, kept in zip(firsts, times, strict=True)
+    ]
     assert np.array_equal(thin.actions, np.concatenate(acted))
 
 
@@ -310,6 +338,11 @@ def test_the_schedule_does_not_matter(rng):
         assert np.array_equal(runs[0].actions, run.actions)
     assert np.diff(runs[0].state_starts).max() <= 123
     assert runs[0].policies[0].metadata["kept_every"] == 16
+    # Steps of the thinned episodes are steps of the environment.
+    whole = moves_of(pivec.collect("Pendulum-v1", policies, episodes=5))
+    moves = {move.tobytes() for move in whole.states}
+    assert all(move.tobytes() in moves for move in moves_of(runs[0]).states)
+    assert 2 * moves_of(runs[0]).n_states == runs[0].n_states
 
 
 def test_too_few_states_are_refused(tmp_path):

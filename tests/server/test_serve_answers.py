@@ -40,7 +40,7 @@ def test_a_pair_is_exactly_what_python_says(served, made, a, b):
     overlap = findings.space.method.overlap(findings.space.descriptions)[i, j]
     assert answer["overlap"] == pytest.approx(overlap, rel=1e-9)
     found = explain_pair(findings, LABELS[i], LABELS[j])
-    expected = decomposition_data(found.decomposition, found.features, found.notes)
+    expected = decomposition_data(found.decomposition, found.features, found.notes, found.rules)
     assert answer["difference"] == printable_texts(expected)
     assert served.get("pair", params={"a": a, "b": b}).json() == answer
 

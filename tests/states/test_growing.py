@@ -133,7 +133,7 @@ def test_fewer_of_a_thinned_policy_are_said_to_be_thinned(tmp_path):
 
 def test_more_episodes_than_a_limit_of_states_can_hold_are_refused(tmp_path):
     collect(tmp_path, 5, {"lean": lean}, max_states_per_policy=100)
-    with pytest.raises(UsageError, match=r"max_states_per_policy is 12.* 40 "):
+    with pytest.raises(UsageError, match=r"max_states_per_policy is 12.* 80 "):
         collect(tmp_path, 20, {"lean": lean}, max_states_per_policy=12)
     with pytest.raises(UsageError, match=r"max_states_per_policy = 100.* 200 "):
         collect(tmp_path, 20, {"lean": lean}, max_states_per_policy=200)

@@ -16,8 +16,33 @@ import pytest
 import pivec
 from pivec.errors import BadData, PivecWarning, UsageError
 from pivec.options import TableOptions
-from pivec.states import VisitedStates, import_recorded
+from pivec.states import RecordedStates, VisitedStates, find_recorded, import_recorded, moves_of
 from pivec.states.export import export, write_parquet
+
+
+def test_thinned_states_stay_thinned(tmp_path, rng):
+    walks = [[rng.normal(size=(n, 2)).astype(np.float32) for n in row] for row in ([41, 2], [9])]
+    actions = [[np.arange(len(walk) - 1) for walk in row] for row in walks]
+    data = VisitedStates.from_arrays(walks, labels=["long", "short"], actions=actions)
+    options = {"environment": "CartPole-v1", "max_states_per_policy": 20}
+    thin = import_recorded([data], tmp_path / "thin", **options)
+    assert [record.every for record in thin.records] == [4, 1]
+    write_parquet(thin, tmp_path / "states.parquet")
+    export(tmp_path / "thin", f"npz:{tmp_path / 'arrays'}")
+    assert thin.to_pandas()["step"].tolist()[:4] == [0, 1, 8, 9]
+    for source in (tmp_path / "states.parquet", f"npz:{tmp_path / 'arrays'}"):
+        back = RecordedStates(find_recorded(source)).run()
+        assert_equal(back, thin)
+        np.testing.assert_array_equal(back.episode_steps, thin.episode_steps)
+        np.testing.assert_array_equal(moves_of(back).states, moves_of(thin).states)
+        assert [record.every for record in back.records] == [4, 1]
+    with pytest.raises(UsageError, match="'long'"):
+        export(tmp_path / "thin", "minari:walk/thinned-v0")
+    # Rows that were removed since would become steps that nobody took.
+    cut = pq.read_table(tmp_path / "states.parquet").slice(2)
+    pq.write_table(cut, tmp_path / "states.parquet")
+    with pytest.raises(BadData, match="episode 0 of long"):
+        RecordedStates(find_recorded(tmp_path / "states.parquet")).run()
 
 
 @pytest.fixture

@@ -266,7 +266,7 @@ def edit_index(folder, change):
 def test_other_formats_are_refused(tmp_path, number, advice):
     collect(tmp_path)
     edit_index(tmp_path, lambda index: index.update(format=number))
-    with pytest.raises(BadStore, match=f"format {number}, .*format 4: {advice}"):
+    with pytest.raises(BadStore, match=f"format {number}, .*format 5: {advice}"):
         pivec.load(tmp_path)
 
 

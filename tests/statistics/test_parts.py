@@ -18,10 +18,9 @@ def test_blocks_have_the_intervals_of_points(size):
         side -= side.mean(axis=1, keepdims=True)
     parts = parts_of(a - b, moved, (m - 1.0, m - 1.0), 0.95)
     for k in range(n):
-        starts = np.array([0, m])
-        spreads = [spread_of(side[k], starts, np.array([float(m)])) for side in moved]
-        variance = directional_variances(moved[0][k], starts, a[k : k + 1], b[k : k + 1])
-        variance += directional_variances(moved[1][k], starts, b[k : k + 1], a[k : k + 1])
+        spreads = [spread_of([side[k]], np.array([float(m)])) for side in moved]
+        variance = directional_variances([moved[0][k]], a[k : k + 1], b[k : k + 1])
+        variance += directional_variances([moved[1][k]], b[k : k + 1], a[k : k + 1])
         squares = ((a[k] - b[k]) ** 2).sum()[None, None]
         sure = intervals_of(squares, 4.0 * variance, spreads[0].column, spreads[1])
         assert parts.measured[k] == pytest.approx(squares[0, 0])

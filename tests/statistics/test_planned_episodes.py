@@ -7,12 +7,14 @@ import pytest
 from scipy.stats import norm, t
 
 from pivec.statistics import (
+    ViewResult,
     decide,
-    episodes_for_different,
+    episode_view,
     episodes_for_precision,
     episodes_for_same,
-    episodes_for_verdict,
-    episodes_to_decide,
+    episodes_for_view,
+    episodes_for_views,
+    view_intervals,
 )
 
 PILOT, DRAWS, MARGIN = 20, 4000, 0.02
@@ -52,26 +54,30 @@ def test_intervals_are_as_narrow_as_planned(distance, decay, rng):
 
 
 @pytest.mark.parametrize("decay", [1.0, 0.3])
-@pytest.mark.parametrize("distance", [0.0, MARGIN, 2 * MARGIN])
-def test_same_is_right_at_the_planned_number(distance, decay, rng):
-    """In 90 % of cases, by the verdict itself, with bounds and critical values that are known."""
-    pair = Pair(distance, decay)
-    pilot = pair.distances(PILOT, rng, 1)[0]
-    episodes = int(episodes_to_decide(pilot, *pair.parts(PILOT), PILOT, MARGIN))
-    chance = Pair(0.0, decay).distances(episodes, rng)
-    drawn = pair.distances(episodes, rng)
-    bound = norm.ppf(0.95) * np.sqrt(sum(pair.parts(episodes)))
-    verdicts = [decide(d + bound, (chance >= d).mean(), MARGIN) for d in drawn[:1000]]
-    right = "same" if distance == 0 else "different"
-    assert np.mean([verdict == right for verdict in verdicts]) >= 0.88  # 2 errors of 1000 draws
+def test_equal_policies_are_within_the_margin_at_the_planned_number(decay, rng):
+    pair = Pair(0.0, decay)
+    noise = (2 * pair.deviations**2 / PILOT).sum()
+    episodes = int(episodes_for_same(noise, pair.parts(PILOT)[1], PILOT, MARGIN))
+    covariance = 2 * pair.deviations**2 / episodes
+    points = rng.normal(size=(DRAWS, 10)) * np.sqrt(covariance)
+    squares = (points**2).sum(1)
+    slope = 4 * (points**2 * covariance).sum(1) / squares
+    distance, z = np.maximum(squares - covariance.sum(), 0.0), norm.ppf(0.95)
+    # Score bound: the distance that is z of its own deviations above the measured one.
+    second = 2 * (covariance**2).sum()
+    reach = np.sqrt(z**2 * slope * distance + z**4 * slope**2 / 4 + z**2 * second)
+    within = (distance + z**2 * slope / 2 + reach < MARGIN).mean()
+    assert 0.95 <= within <= 0.995
 
 
-def test_a_real_difference_is_found_as_often_as_planned(rng):
-    pair = Pair(0.03, 0.3)
-    episodes = int(episodes_for_different(0.03, *pair.parts(PILOT), PILOT))
-    critical = np.quantile(Pair(0.0, 0.3).distances(episodes, rng, 20_000), 0.95)
-    # The critical value is the largest that sums of χ² have, so a little more often.
-    assert 0.88 <= (pair.distances(episodes, rng) > critical).mean() <= 0.96
+def test_lengths_are_certain_at_the_planned_number(rng):
+    def drawn(n):
+        return episode_view("length", *rng.integers(100, 200, (2, n)).astype(float))
+
+    planned = [episodes_for_view(drawn(50), 0.03) for _ in range(5)]
+    assert max(planned) - min(planned) < 0.05 * min(planned)
+    highs = [view_intervals(drawn(int(planned[0])), 0.9).high.item() for _ in range(300)]
+    assert np.mean(np.array(highs) < 0.03) >= 0.93
 
 
 def test_parts_alone_follow_their_powers():
@@ -85,17 +91,30 @@ def test_parts_alone_follow_their_powers():
 def test_ends_of_the_range():
     assert episodes_for_precision(0.0, 0.0, 5, 0.02) == 2  # nothing varies: as few as there can be
     assert np.isinf(episodes_for_precision(np.nan, np.nan, 1, 0.02))  # one episode tells nothing
-    assert np.isinf(episodes_for_same(0.02, 1e-4, 1e-4, 20, margin=0.02))
-    assert np.isinf(episodes_for_different(0.0, 1e-4, 1e-4, 20))
-    assert episodes_for_different(1.0, 0.0, 0.0, 20) == 4  # 2 of the 70 divisions of 4 + 4
-    assert episodes_for_same([0.0, 0.01], 1e-4, 1e-4, [[20], [40]], margin=0.02).shape == (2, 2)
+    assert np.isinf(episodes_for_same(np.nan, np.nan, 1, 0.02))
+    assert episodes_for_same(0.0, 0.0, 5, 0.02) == 20  # as few as are reliable
+    assert episodes_for_same([1e-3, 1e-2], 1e-4, [[20], [40]], 0.02).shape == (2, 2)
+
+
+def result(distance, half, first=0.0, second=1e-4):
+    low = max(distance - half, 0.0)
+    return ViewResult("x", distance, low, distance + half, low, MARGIN, first, second)
 
 
 def test_more_episodes_are_more_than_there_are():
-    assert episodes_for_verdict(0.0, 0.0, 1e-9, 0.5, 20, MARGIN) == 22
-    assert episodes_for_verdict(0.005, 1e-5, 1e-4, 0.2, 20, MARGIN) > 22
-    assert episodes_for_verdict(np.nan, np.nan, np.nan, 1.0, 1, MARGIN) is None
-    # A test that is far from rejecting does not soon; and never, if chance is as large.
-    soon, late = (episodes_for_verdict(0.5, 1e-4, 1e-4, p, 20, MARGIN) for p in (0.06, 0.4))
-    assert 20 < soon < late
-    assert episodes_for_verdict(0.5, 1e-4, 1e-4, 0.6, 20, MARGIN) is None
+    assert episodes_for_views([result(0.0, 0.0201)], 20) > 22
+    assert episodes_for_views([result(0.019, 0.0015, second=1e-6)], 20) > 50
+    assert episodes_for_views([result(np.nan, np.nan, np.nan, np.nan)], 1) is None
+    assert episodes_for_views([result(MARGIN, 0.01)], 20) is None  # it will never be certain
+    wide, far = result(0.0, 0.1), result(0.5, 0.5)
+    # All views must be within, but one beyond is enough.
+    assert episodes_for_views([wide, result(0.0, 0.001)], 20) == episodes_for_views([wide], 20)
+    assert episodes_for_views([wide, far], 20) == episodes_for_views([far], 20)
+
+
+def test_verdicts():
+    within, wide, beyond = result(0.0, 0.01), result(0.01, 0.02), result(0.05, 0.01)
+    assert decide([within, within], True) == "same"
+    assert decide([within, wide], True) == "unclear"
+    assert decide([within, wide, beyond], True) == "different"
+    assert decide([within, wide, beyond], False) == "unclear"

@@ -8,7 +8,7 @@ import pytest
 from pivec.characterizations import characterization, measure
 from pivec.errors import PivecWarning
 from pivec.states import VisitedStates
-from pivec.statistics import benjamini_hochberg, farthest_pairs, travels
+from pivec.statistics import adjusted_intervals, benjamini_hochberg, farthest_pairs, travels
 
 
 def test_pairs_are_those_of_a_full_sort(rng):
@@ -96,10 +96,12 @@ def test_pairs_have_the_numbers_of_the_intervals_and_the_nearest_come_first(samp
     assert sorted(zip(*at, strict=True)) == [*zip(*np.triu_indices(6, 1), strict=True)]
     assert np.array_equal(pairs.distance, np.maximum(sure.distance[at], 0))
     assert (np.diff(sure.distance[at]) >= 0).all()
-    for column, matrix in ((pairs.low, sure.low), (pairs.high, sure.high), (pairs.p, sure.p_value)):
+    for column, matrix in ((pairs.high, sure.high), (pairs.p, sure.p_value)):
         assert np.array_equal(column, matrix[at])
+    q, low, _ = adjusted_intervals(sure.p_value[at], sure.low[at], sure.high[at])
+    assert np.array_equal(pairs.low, low)
+    assert np.array_equal(pairs.q, q)
     assert np.array_equal(pairs.overlap, method.overlap(described)[at])
-    assert np.array_equal(pairs.q, benjamini_hochberg(pairs.p))
     assert np.array_equal(measured.farthest.i, pairs.i[::-1][:10])
     assert measured.n_known == 15
     assert set(zip(measured.alike.i, measured.alike.j, strict=True)) <= {
@@ -129,11 +131,65 @@ def test_intervals_of_listed_pairs_are_those_of_all(sampled, limits, monkeypatch
     assert 5 < len(part.pairs) < 15
     numbers = {pair: k for k, pair in enumerate(zip(whole.pairs.i, whole.pairs.j, strict=True))}
     same = whole.pairs.take([numbers[p] for p in zip(part.pairs.i, part.pairs.j, strict=True)])
-    for column in ("distance", "low", "high", "overlap", "p"):
+    for column in ("distance", "high", "overlap", "p"):
         assert np.allclose(getattr(part.pairs, column), getattr(same, column), rtol=1e-5, atol=1e-9)
-    assert np.array_equal(part.pairs.q, benjamini_hochberg(part.pairs.p))
+    both = ~(part.pairs.alike | same.alike)  # of another number of pairs
+    assert both.any()
+    assert np.allclose(part.pairs.low[both], same.low[both], rtol=1e-5)
     assert np.allclose(part.farthest.distance, whole.farthest.distance[:2])
     assert len(part.alike) == part.pairs.alike.sum()
+
+
+@pytest.mark.parametrize("name", ["visitation", "supervector", "returns", "discretization"])
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.filterwarnings("ignore:.*single episode:pivec.errors.PivecWarning")
+def test_marks_agree_with_intervals(name, seed, monkeypatch):
+    """Random comparisons with small differences: q is small exactly where intervals exclude 0."""
+    rng = np.random.default_rng(seed)
+    places = rng.choice([0.0, 0.2, 0.4, 1.0], size=12)
+    sizes = rng.choice([1, 3, 6, 25], size=12)
+    walks = [
+        [rng.normal(x, 1, (8, 2)) for _ in range(m)] for x, m in zip(places, sizes, strict=True)
+    ]
+    returns = [[float(rng.normal(x)) for _ in own] for x, own in zip(places, walks, strict=True)]
+    data = VisitedStates.from_arrays(walks, returns=returns)
+    parameters = {"n_components": 4} if name in ("visitation", "supervector") else {}
+    method = characterization(name, **parameters).fit(data)
+    described = method.describe(data, influences=method.traits.influences)
+    whole = measure(method, described, data)
+    monkeypatch.setattr("pivec.characterizations.measurement.MAX_PAIRS", 20)
+    for measured in (whole, measure(method, described, data, whole_intervals=3)):
+        pairs = measured.pairs
+        known = np.isfinite(pairs.low)
+        assert np.array_equal(np.isnan(pairs.q), ~known)
+        assert np.array_equal((pairs.q <= 0.05)[known], (pairs.low > 0)[known])
+        assert np.array_equal(pairs.alike, known & (pairs.low == 0))
+        assert ((pairs.distance >= 0) & ~(pairs.distance > pairs.high)).all()
+        assert not (pairs.low > pairs.distance).any()
+        assert len(measured.alike) == pairs.alike.sum()
+    at = whole.pairs.i, whole.pairs.j
+    assert np.array_equal(whole.certain[at], whole.pairs.low > 0)
+    assert np.array_equal(whole.intervals.low[at], whole.pairs.low, equal_nan=True)
+    assert np.array_equal(whole.intervals.low, whole.intervals.low.T, equal_nan=True)
+
+
+def test_adjusted_intervals_exclude_0_exactly_where_q_is_small(rng):
+    for _ in range(200):
+        n = int(rng.integers(1, 40))
+        p = rng.random(n) ** rng.choice([1, 4, 12])
+        low = rng.normal(size=n) * rng.choice([0, 1], size=n)
+        high = low + rng.exponential(size=n)
+        low[rng.random(n) < 0.1] = np.nan
+        p[np.isnan(low)] = high[np.isnan(low)] = np.nan
+        q, below, above = adjusted_intervals(p, low, high)
+        known = ~np.isnan(p)
+        assert np.array_equal((q <= 0.05)[known], ((below > 0) | (above < 0))[known])
+        assert ((below <= low) & (above >= high))[known].all()
+        assert (q >= p * (1 - 1e-12))[known].all()
+        assert np.isnan(np.stack([q, below, above])[:, ~known]).all()
+        clear = known & ((low > 0) | (high < 0))
+        if np.array_equal(clear, known):
+            assert np.array_equal(q, benjamini_hochberg(p), equal_nan=True)
 
 
 @pytest.mark.parametrize(

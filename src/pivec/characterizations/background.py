@@ -19,6 +19,7 @@ from pivec.characterizations.decomposition import (
     OFTEN,
     USUAL,
     WHERE,
+    WIDE,
     Decomposable,
     RegionStatistics,
 )
@@ -34,7 +35,7 @@ from pivec.mixtures import (
     policy_statistics,
 )
 from pivec.parallel import using
-from pivec.states import VisitedStates, thin
+from pivec.states import VisitedStates, move_names, moves_of, thin
 from pivec.statistics import matched_kl, squared_euclidean
 
 _SELDOM = 1e-4  # a share of time that counts as none
@@ -77,12 +78,12 @@ class BackgroundModel(Characterization):
     layout: ClassVar[dict[str, str]] = {
         "learned.n_iter": "i8>=0",
         "learned.weights": "f8=1 K",
-        "learned.means": "f8 K F",
-        "learned.variances": "f8>0 K F",
-        "learned.center": "f8 F",
-        "learned.scale": "f8>0 F",
+        "learned.means": "f8 K C",
+        "learned.variances": "f8>0 K C",
+        "learned.center": "f8 C",
+        "learned.scale": "f8>0 C",
         "described.counts": "f8>=0 P K",
-        "described.feature_means": "f8 P F",
+        "described.feature_means": "f8 P C",
     }
 
     n_components: Count = 64
@@ -103,7 +104,7 @@ class BackgroundModel(Characterization):
 
     def _fit(self, data: VisitedStates) -> None:
         rng = np.random.default_rng(self.random_state)
-        source = thin(data, rng, **{name: getattr(self, name) for name in _LIMITS})
+        source = thin(self.view(data), rng, **{name: getattr(self, name) for name in _LIMITS})
         how = {name: getattr(self, name) for name in _FIT}
         fits = [
             fit_mixture(source, self.n_components, random_state=rng, **how)
@@ -122,7 +123,8 @@ class BackgroundModel(Characterization):
         return 1
 
     def array_sizes(self) -> dict[str, int]:
-        return super().array_sizes() | {"K": self.n_components * self.n_fits}
+        columns = len(self.column_names)
+        return super().array_sizes() | {"K": self.n_components * self.n_fits, "C": columns}
 
     @property
     def mixtures_(self) -> list[Mixture]:
@@ -143,6 +145,12 @@ class BackgroundModel(Characterization):
         shares = counts / counts.sum(axis=1, keepdims=True)
         return shares, np.full_like(shares, np.nan)
 
+    def episode_shares(self, data: VisitedStates) -> Array:
+        """Shares of time that single episodes spend in the regions, (n_episodes, K)."""
+        rows = self.view(data)
+        counts = self._sums(rows, rows.episode_starts)[:, : len(self.means_)]
+        return np.asarray(counts / counts.sum(axis=1, keepdims=True))
+
     def _described(self, data: VisitedStates, influences: bool = False) -> Descriptions:
         with using("serial" if self.device == "cuda" else "auto"):  # one process per card
             return super()._described(data, influences)
@@ -150,23 +158,37 @@ class BackgroundModel(Characterization):
     def _statistics(self, data: VisitedStates) -> Array:
         return self._sums(data, data.episode_starts)
 
-    def _sums(self, data: VisitedStates, starts: NDArray[np.int64]) -> Array:
-        """Counts and centred sums of segments of the states, (S, K + K D)."""
-        fits = [policy_statistics(data, starts, m, device=self.device) for m in self.mixtures_]
-        flat = [fit.sums.reshape(len(fit.counts), -1) for fit in fits]
-        return np.concatenate([*(fit.counts for fit in fits), *flat], axis=1)
+    def _sums(self, data: VisitedStates, starts: NDArray[np.int64], squares: bool = False) -> Array:
+        """Counts, centred sums and squares of segments of the states, (S, K + K D (+ K D))."""
+        fits = [
+            policy_statistics(data, starts, mixture, squares=squares, device=self.device)
+            for mixture in self.mixtures_
+        ]
+        columns = [fit.counts for fit in fits] + [fit.sums for fit in fits]
+        columns += [fit.squares for fit in fits if fit.squares is not None]
+        return np.concatenate([array.reshape(len(starts) - 1, -1) for array in columns], axis=1)
 
-    def _parts(self, sums: Array) -> tuple[Array, Array]:
-        """Counts (P, K) and centred sums (P, K, D) of rows of `_statistics`."""
+    def _parts(self, sums: Array) -> tuple[Array, ...]:
+        """Counts (P, K), centred sums and maybe squares (P, K, D) of rows of `_statistics`."""
         n, (k, d) = len(sums), self.means_.shape
-        return sums[:, :k], sums[:, k:].reshape(n, k, d)
+        rest = sums[:, k:].reshape(n, -1, k, d)
+        return sums[:, :k], *rest.swapaxes(0, 1)
 
     def _feature_means(self, counts: Array, centred: Array) -> Array:
         sums = counts @ self.means_ + np.einsum("kd,nkd->nd", np.sqrt(self.variances_), centred)
         return np.asarray(self.center_ + self.scale_ * sums / counts.sum(axis=1, keepdims=True))
 
+    def _feature_spreads(self, counts: Array, centred: Array, squares: Array) -> Array:
+        """Standard deviations of the features over all of a policy's time, (n, D)."""
+        means = (self._feature_means(counts, centred) - self.center_) / self.scale_
+        offsets = self.means_ - means[:, None]
+        within = 2.0 * offsets * np.sqrt(self.variances_) * centred + self.variances_ * squares
+        total = np.einsum("nk,nkd->nd", counts, offsets**2) + within.sum(axis=1)
+        variances = np.maximum(total / counts.sum(axis=1, keepdims=True), 0.0)
+        return np.asarray(self.scale_ * np.sqrt(variances))
+
     def _decomposable(self, sums: Array) -> Decomposable:
-        counts, centred = self._parts(sums)
+        counts, centred, *squares = self._parts(sums)
         shares = self.n_fits * counts / counts.sum(axis=1, keepdims=True)
         there = np.where(shares > _SELDOM, counts, np.nan)[:, :, None]
         places = self.means_ + np.sqrt(self.variances_) * centred / there
@@ -176,6 +198,7 @@ class BackgroundModel(Characterization):
             self.center_ + self.scale_ * places,
             self._feature_means(counts, centred),
             region_ranges(self.background_),
+            self._feature_spreads(counts, centred, *squares) if squares else None,
         )
         points = self._coordinates(sums)
         names = tuple(f"region {k}" for k in range(len(self.means_)))
@@ -312,27 +335,28 @@ class Supervector(BackgroundModel):
 
 @dataclass(eq=False, repr=False)
 class Visitation(BackgroundModel):
-    """Shares of time in the regions of a background model, and where in them a policy is.
+    """Shares of time in the regions of a background model, and where and how widely in them.
 
-    The regions are the components of a Gaussian mixture of the states of all policies. With ω_k the
-    share of time that a policy spends in region k in an average episode, long or short, and m_k its
-    mean there, relative to the region's mean and in units of its deviation, the points are
-    √ω_k u_k / √2 with the unit vector u_k along (1, m_k / 2). Their squared Euclidean distance,
-    1 − Σ_k √(ω_k(p) ω_k(q)) u_k(p)·u_k(q), is to second order the squared Hellinger distance of the
-    two adapted mixtures, component by component,
-
-        h²(p, q) = 1 − Σ_k √(ω_k(p) ω_k(q)) · exp(−|m_k(p) − m_k(q)|² / 8),
-
-    which bounds that of the mixtures themselves from above. Unit vectors keep it bounded, however
-    far a policy leaves all regions. Unlike the paper's distance it does not depend on the amount of
-    data, so that intervals around it are meaningful.
+    The regions are the components of a Gaussian mixture of the moves x = (s, Δs) of all policies: a
+    state, and the step to the next one, so that direction, speed and smoothness count as well as
+    places. With ω_k the share of time that a policy spends in region k in an average episode, long
+    or short, and m_k and v_k its mean and variance there, relative to those of the region, the
+    points are √(ω_k/2) times the unit vector u_k along (1, m_k/2, ℓ_k/√2), where ℓ = ½ ln v. Their
+    squared Euclidean distance, 1 − Σ_k √(ω_k(p) ω_k(q)) u_k(p)·u_k(q), is to second order the
+    squared Hellinger distance of the two adapted mixtures, component by component, which bounds
+    that of the mixtures themselves from above. Unit vectors keep it bounded, however far a policy
+    leaves all regions. Unlike the paper's distance it does not depend on the amount of data, so
+    that intervals around it are meaningful.
 
     Parameters
     ----------
+    of : {"moves", "states"}
+        Moves, or places alone.
     prior : float
-        Both are adapted from the background as if a policy had spent this much time there, in
-        addition to its own, which counts as 1: ω = (n/Σn + prior · w) / (1 + prior), and m_k is the
-        centred sum divided by (n_k/Σn + prior). Rarely visited regions then have little effect.
+        All three are adapted from the background as if a policy had spent this much time there, in
+        addition to its own, which counts as 1 (Reynolds 2000, equations 11 to 13): with shares n,
+        centred sums f and squares s of the policy, ω = (n + prior · w) / (1 + prior),
+        m = f / (n + prior) and v = (s + prior) / (n + prior) − m².
     backgrounds : int
         Number of background models, fitted from different starts: the distance is the mean over
         them, and their variance is part of the intervals.
@@ -346,34 +370,36 @@ class Visitation(BackgroundModel):
     >>> data = VisitedStates.from_arrays(walks)
     >>> method = Visitation(n_components=4).fit(data)
     >>> d = method.distances(data)
-    >>> bool(d[0, 2] > 10 * d[0, 1])
+    >>> bool(d[0, 2] > 5 * d[0, 1])
     True
-    >>> method.overlap(method.describe(data)).round(1)
-    array([[1. , 0.9, 0.3],
-           [0.9, 1. , 0.3],
-           [0.3, 0.3, 1. ]])
     """
 
     name = "visitation"
-    layout = BackgroundModel.layout | {"vectors": "f8 P K+K*F", "points": "f8 P K+K*F"}
+    layout = BackgroundModel.layout | {
+        "vectors": "f8 P K+2*K*C",
+        "points": "f8 P K+2*K*C",
+        "described.correction": "?f8 P K+2*K*C",
+    }
     traits = Traits(
-        "All states are divided into regions (the components of a Gaussian mixture fitted to the "
-        "states of all policies). Each policy is described by the share of its time that it spends "
-        "in each region in an average episode, and by where in the region it is. The distance "
-        "between two policies is 0 if they spend their time in the same places, and 0.6 to 0.8 if "
-        "they have no place in common (a squared Hellinger distance, in which all policies are "
-        "shrunk slightly towards their average). The overlap is the share of time that both spend "
-        "in the same regions: with an overlap of 69 %, two policies spend 31 % of their time in "
-        "different places.",
-        "d(p, q) = 1 − Σₖ √(ωₖ(p) ωₖ(q)) · uₖ(p)·uₖ(q),  uₖ = (1, mₖ/2) / ‖(1, mₖ/2)‖",
+        "All moves (a state, and the step to the next one) are divided into regions, the "
+        "components of a Gaussian mixture fitted to the moves of all policies. Each policy is "
+        "described by the share of its time that it spends in each region in an average episode, "
+        "and by its mean and spread there. The distance between two policies is 0 if they move in "
+        "the same way through the same places, and about 0.9 if they have nothing in common (a "
+        "squared Hellinger distance). The overlap is the share of time that both spend in the same "
+        "regions: with an overlap of 69 %, two policies spend 31 % of their time in others.",
+        "d(p, q) = 1 − Σₖ √(ωₖ(p) ωₖ(q)) · uₖ(p)·uₖ(q),  "
+        "uₖ = (1, mₖ/2, ℓₖ/√2) / ‖(1, mₖ/2, ℓₖ/√2)‖",
         max_distance=1.0,
         by_state=False,
         additive=True,
         influences=True,
+        corrected=True,
     )
 
     _: KW_ONLY
-    prior: Positive = 0.1
+    of: Literal["moves", "states"] = "moves"
+    prior: Positive = 0.01
     backgrounds: Count = 1
 
     @property
@@ -381,57 +407,99 @@ class Visitation(BackgroundModel):
         """Number of mixtures fitted side by side."""
         return self.backgrounds
 
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """Names of the features of a state, and of its step if moves are described."""
+        return move_names(self.feature_names_) if self.of == "moves" else self.feature_names_
+
+    def view(self, data: VisitedStates) -> VisitedStates:
+        """Return the moves, or the states themselves."""
+        return moves_of(data) if self.of == "moves" else data
+
     def _statistics(self, data: VisitedStates) -> Array:
         # Every episode counts the same: one that happens to be ten times as long as the others
         # must not decide where a policy spends its time.
-        return np.asarray(super()._statistics(data) / data.lengths[:, None])
+        rows = self.view(data)
+        sums = self._sums(rows, rows.episode_starts, squares=True)
+        return np.asarray(sums / rows.lengths[:, None])
+
+    def shares_over_time(self, data: VisitedStates, n_parts: int = 4) -> Array:
+        """Share of time of each episode in each region and each part of it, (n_episodes, n · K).
+
+        Parts are equally long, as far as an episode of whole steps can be divided.
+        """
+        rows = self.view(data)
+        inner = (
+            rows.episode_starts[:-1, None] + rows.lengths[:, None] * np.arange(n_parts) // n_parts
+        )
+        starts = np.append(inner.ravel(), rows.n_states)
+        counts = self._parts(self._sums(rows, starts))[0] / self.backgrounds
+        shares = counts / (n_parts * np.maximum(np.diff(starts), 1))[:, None]
+        return np.asarray(shares.reshape(rows.n_episodes, -1))
 
     def _from_statistics(self, sums: Array) -> Description:
-        counts, centred = self._parts(sums)
+        counts, centred, _ = parts = self._parts(sums)
         shares = counts / counts.sum(axis=1, keepdims=True)
-        offsets = np.sqrt(self.variances_) * self._places(counts, centred)
-        means = (self.means_ + offsets).reshape(len(sums), -1)
-        vectors = np.concatenate([shares, means], axis=1)
+        means, variances = self._adapted(*parts)
+        means = self.means_ + np.sqrt(self.variances_) * means
+        flat = [values.reshape(len(sums), -1) for values in (means, self.variances_ * variances)]
+        vectors = np.concatenate([shares, *flat], axis=1)
         arrays = {"counts": counts, "feature_means": self._feature_means(counts, centred)}
         return vectors, self._coordinates(sums), arrays
 
     def _coordinates(self, sums: Array) -> Array:
-        counts, centred = self._parts(sums)
-        n, k, d = centred.shape
+        counts, *_ = parts = self._parts(sums)
+        n, k = counts.shape
         shares = counts / counts.sum(axis=1, keepdims=True)
         roots = np.sqrt((shares + self.prior * self.weights_) / (2.0 * (1.0 + self.prior)))
-        points = np.empty((n, k, 1 + d))
+        means, variances = self._adapted(*parts)
+        points = np.empty((n, k, self._width))
         points[:, :, 0] = 1.0
-        points[:, :, 1:] = self._places(counts, centred)
-        points[:, :, 1:] *= 0.5
+        d = means.shape[2]
+        np.multiply(means, 0.5, out=points[:, :, 1 : 1 + d])
+        np.multiply(np.log(variances), 0.5 / np.sqrt(2.0), out=points[:, :, 1 + d :])
         points *= (roots / np.sqrt(np.einsum("nkd,nkd->nk", points, points)))[:, :, None]
         return points.reshape(n, -1)
 
-    def _places(self, counts: Array, centred: Array) -> Array:
-        """Means in the regions, in units of their deviations, shrunk towards their centres."""
+    @property
+    def _width(self) -> int:
+        """Coordinates of a region: its share, and the mean and spread of each feature."""
+        return 1 + 2 * len(self.center_)
+
+    def _adapted(self, counts: Array, centred: Array, squares: Array) -> tuple[Array, Array]:
+        """Means and variances in the regions, relative to theirs and shrunk towards them."""
         total = counts.sum(axis=1, keepdims=True) / self.backgrounds  # each fit has all of the time
-        return np.asarray(centred / (counts + self.prior * total)[:, :, None])
+        prior = self.prior * total[:, :, None]
+        weights = counts[:, :, None] + prior
+        means = centred / weights
+        variances = (squares + prior) / weights - means**2
+        return means, np.maximum(variances, self.variance_floor)
 
     def _sums_at(self, points: Array) -> Array:
         k, d = self.means_.shape
-        parts = points.reshape(-1, k, 1 + d)
-        squares = np.einsum("nkd,nkd->nk", parts, parts)
-        shares = np.maximum(2.0 * (1.0 + self.prior) * squares - self.prior * self.weights_, 0.0)
-        places = 2.0 * parts[:, :, 1:] / parts[:, :, :1]
-        total = shares.sum(axis=1, keepdims=True) / self.backgrounds
-        centred = places * (shares + self.prior * total)[:, :, None]
-        return np.concatenate([shares, centred.reshape(len(points), -1)], axis=1)
+        parts = points.reshape(-1, k, self._width)
+        roots = np.einsum("nkd,nkd->nk", parts, parts)
+        shares = np.maximum(2.0 * (1.0 + self.prior) * roots - self.prior * self.weights_, 0.0)
+        scaled = parts[:, :, 1:] / parts[:, :, :1]
+        means, variances = 2.0 * scaled[:, :, :d], np.exp(2.0 * np.sqrt(2.0) * scaled[:, :, d:])
+        prior = (self.prior * shares.sum(axis=1, keepdims=True) / self.backgrounds)[:, :, None]
+        weights = shares[:, :, None] + prior
+        flat = [
+            values.reshape(len(points), -1)
+            for values in (means * weights, (variances + means**2) * weights - prior)
+        ]
+        return np.concatenate([shares, *flat], axis=1)
 
     @property
     def part_columns(self) -> tuple[tuple[str, int], ...]:
-        """The share of time, then one column per feature."""
-        return ((OFTEN, -1), *((WHERE, j) for j in range(len(self.center_))))
+        """The share of time, then the mean and the spread of each feature."""
+        d = range(len(self.center_))
+        return ((OFTEN, -1), *((kind, j) for kind in (WHERE, WIDE) for j in d))
 
     def _differences(self, a: Array, b: Array) -> Array:
         # |r u − s v|² = (r − s)² + r s |u − v|². The first coordinate of a unit vector follows from
         # the others, which are the features: its part is divided among them.
-        k, d = self.means_.shape
-        left, right = (rows.reshape(-1, k, 1 + d) for rows in (a, b))
+        left, right = (rows.reshape(-1, len(self.means_), self._width) for rows in (a, b))
         r, s = (np.sqrt(np.einsum("nkd,nkd->nk", rows, rows)) for rows in (left, right))
         moved = left / r[:, :, None] - right / s[:, :, None]
         features = np.einsum("nkd,nkd->nk", moved[:, :, 1:], moved[:, :, 1:])
@@ -490,13 +558,13 @@ class Visitation(BackgroundModel):
         variances = np.zeros_like(shares)
         if "influences" not in described.arrays:
             return shares, variances
-        k, d = self.means_.shape
-        points = described.values("points")[0].reshape(-1, k, 1 + d)
-        for i, rows in enumerate(described.rows("influences")):
+        shape = len(self.means_), self._width
+        points = described.values("points")[0].reshape(-1, *shape)
+        for i, rows in enumerate(described.influences):
             m = len(rows)
             if m > 1:
                 # ω_k = 2 (1 + prior) |x_k|² − prior · w_k for the part x_k of the points.
-                moved = np.einsum("ekd,kd->ek", rows.reshape(m, k, 1 + d), points[i])
+                moved = np.einsum("ekd,kd->ek", rows.reshape(m, *shape), points[i])
                 moved *= 4.0 * (1.0 + self.prior)
                 variances[i] = (moved**2).sum(axis=0) / (m * (m - 1))
         return shares, variances

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import importlib
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
@@ -20,6 +21,7 @@ from pivec.errors import BadData, UsageError, did_you_mean
 from pivec.policies import canonical_order
 from pivec.states import VisitedStates, check_states
 from pivec.statistics import (
+    MARGIN,
     Intervals,
     PermutationTest,
     arranged,
@@ -96,6 +98,7 @@ class Traits:
     by_state: bool = True  # whether a long episode counts more than a short one
     additive: bool = False  # whether descriptions are functions of sums over episodes
     influences: bool = False  # whether `describe` can return how each episode moves its policy
+    corrected: bool = False  # whether upper ends of intervals allow for the bias of points
     exact: bool = False  # whether episodes play no role, so that there is no sampling noise
     needs: frozenset[str] = frozenset()  # any of "actions", "policies" and "returns"
     no_intervals: str = ""  # the reason, if there are no intervals
@@ -107,6 +110,13 @@ class Traits:
     def coordinates(self) -> str:
         """What influences refer to: "points", or "vectors" if the distance is not squared."""
         return "points" if self.squared else "vectors"
+
+    @property
+    def margin(self) -> float | None:
+        """Distance at which behaviour counts as different; None if distances have no scale."""
+        if self.max_distance is None:
+            return None
+        return self.max_distance * (MARGIN if self.squared else math.sqrt(MARGIN))
 
 
 class Characterization(BaseEstimator):
@@ -131,6 +141,15 @@ class Characterization(BaseEstimator):
         """Facts about this characterization, some of which depend on its arguments."""
         return Traits()
 
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """Names of the features that descriptions consist of: those of the states by default."""
+        return self.feature_names_
+
+    def view(self, data: VisitedStates) -> VisitedStates:
+        """Return the rows that are described, with the same policies and episodes."""
+        return data
+
     def fit(self, data: VisitedStates) -> Self:
         """Learn what all descriptions share; return self."""
         check_arguments(self)
@@ -152,16 +171,31 @@ class Characterization(BaseEstimator):
                 "intervals(data) uses the states instead"
             )
         self._check_fits(data)
-        order = canonical_order(data.policies)
-        return self._described(data.select(order), influences).select(np.argsort(order))
+        return self._described(data, influences)
+
+    def describe_episodes(self, data: VisitedStates) -> Array:
+        """Describe single episodes as if each were all that is known of a policy: their points.
+
+        (n_episodes, n_values), in the order of ``data``.
+        """
+        self._check_fitted()
+        if not self.traits.influences:
+            raise UsageError(f"{self.name} does not describe single episodes: use visitation")
+        self._check_fits(data)
+        return self._coordinates(self._statistics(data))
 
     def _described(self, data: VisitedStates, influences: bool = False) -> Descriptions:
-        """Describe policies that are checked and in canonical order."""
+        """Describe policies that are checked."""
+        order = canonical_order(data.policies)
+        ordered = data.select(order)
+        packed: dict[str, NDArray[Any]] = {}
         if influences:
-            description = sampling.describe_with_influences(self, data)
+            description, packed = sampling.describe_with_influences(self, ordered, order)
         else:
-            description = self._describe(data)
-        return Descriptions(self.name, data.policies, *description, *summarise(data))
+            description = self._describe(ordered)
+        described = Descriptions(self.name, ordered.policies, *description, *summarise(ordered))
+        described = described.select(np.argsort(order))
+        return replace(described, arrays={**described.arrays, **packed})
 
     def distances(self, a: Side, b: Side | None = None) -> Array:
         """Distances between all policies of ``a``, symmetric, or from those of ``a`` to ``b``."""
@@ -195,14 +229,17 @@ class Characterization(BaseEstimator):
         """
         self._check_fitted()
         sides = [self._sampled(side) for side in ([a] if b is None else [a, b])]
-        orders = [canonical_order(side.policies) for side in sides]
-        ordered = [side.select(order) for side, order in zip(sides, orders, strict=True)]
-        squares, variance, spreads, noise = sampling.measured(self, ordered)
+        orders, ordered, moved = zip(*map(sampling.in_order, sides), strict=True)
+        squares, variance, spreads, noise = sampling.measured(self, ordered, moved)
         sampling.warn_of_spread(self, ordered, spreads, squares)
         scatter = self._scatter(ordered, squared_euclidean)
         both = spreads[0].column, spreads[-1]
         squared = self.traits.squared
-        result = intervals_of(squares, variance, *both, level, scatter, noise, squared=squared)
+        points = sampling.corrected_points(ordered)
+        upper = squared_euclidean(points[0], points[-1]) if points else None
+        result = intervals_of(
+            squares, variance, *both, level, scatter, noise, upper, squared=squared
+        )
         back = np.ix_(*(np.argsort(orders[side]) for side in (0, -1)))
         return result.select(back, own=b is None)
 
@@ -216,7 +253,12 @@ class Characterization(BaseEstimator):
         sampling.warn_of_spread(self, [described], [spread], squares, (i, j))
         scatter = self._scatter([described], lambda a, b: paired_squares(a, b, i, j))
         both = spread.take(i), spread.take(j)
-        return intervals_of(squares, variance, *both, level, scatter, squared=self.traits.squared)
+        upper = None
+        if points := sampling.corrected_points([described]):
+            upper = paired_squares(points[0], points[0], i, j)
+        return intervals_of(
+            squares, variance, *both, level, scatter, upper=upper, squared=self.traits.squared
+        )
 
     @checked
     def test(
@@ -239,8 +281,12 @@ class Characterization(BaseEstimator):
         return sampling.permutation_test(self, a, b, permutations, seed)
 
     @checked
-    def decompose(self, a: Side, b: Side, level: Level = 0.95) -> Decomposition:
+    def decompose(
+        self, a: Side, b: Side, level: Level = 0.95, n_groups: Count | None = None
+    ) -> Decomposition:
         """Decompose the distance between the policy of ``a`` and that of ``b`` into parts.
+
+        With ``n_groups``, ``merged`` has the same parts by groups of similar regions.
 
         Examples
         --------
@@ -258,7 +304,7 @@ class Characterization(BaseEstimator):
                 f"{self} does not decompose distances: use visitation, gaussian "
                 "(covariance='diagonal'), supervector (adapt='m') or discretization"
             )
-        return decomposed(self, a, b, level)
+        return decomposed(self, a, b, level, n_groups)
 
     @property
     def part_columns(self) -> tuple[tuple[str, int], ...]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -39,6 +39,8 @@ OFTEN, WHERE, WIDE = "how often", "where", "how wide"
 USUAL = 1.2816  # deviations on either side of the mean that hold 80 % of a normal distribution
 _HEADLINE_REGIONS = 3
 _GROUPS = 200  # of episodes to leave out, at most
+_CLASSES = 3  # of regions: more time of either policy, or neither
+_TINY = 1e-12  # time in a region where nobody is
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -73,9 +75,16 @@ class Decomposition(Result):
     average_shift: Array  # (D,), from the first policy to the second, with intervals
     average_shift_low: Array
     average_shift_high: Array
+    spreads: Array  # (2, D), standard deviations over all of the time, NaN if not known
+    spread_ratio: Array  # (D,), of the second policy to the first, with intervals
+    spread_ratio_low: Array
+    spread_ratio_high: Array
     ranges: Array  # (R, D, 2), extent of each region
     feature_names: tuple[str, ...]
     words: tuple[str, ...]  # names of the regions
+    members: tuple[tuple[int, ...], ...]  # the regions that were merged, largest part first
+    # The regions whose parts are not chance as few groups; None if there is nothing to merge.
+    merged: Decomposition | None = None
 
     @property
     def order(self) -> NDArray[np.intp]:
@@ -107,7 +116,7 @@ class Decomposition(Result):
             {
                 "region": int(r),
                 "words": self.words[r],
-                "part": float(self.regions.estimate[r]),
+                "part": float(np.maximum(self.regions.estimate[r], 0.0)),
                 "share": float(self.regions.measured[r] / whole),
                 "low": float(self.regions.low[r]),
                 "high": float(self.regions.high[r]),
@@ -153,6 +162,24 @@ class RegionStatistics:
     means: Array  # (n, R, D) of features in each region
     averages: Array  # (n, D) of features over all of the time
     ranges: Array  # (R, D, 2), extent of the regions
+    spreads: Array | None = None  # (n, D), standard deviations of features over all of the time
+
+    def merged(self, members: NDArray[np.intp]) -> RegionStatistics:
+        """Merge regions; each row lists those of one, padded with R."""
+        shares = np.pad(self.shares, ((0, 0), (0, 1)))[:, members]
+        means = np.pad(np.nan_to_num(self.means), ((0, 0), (0, 1), (0, 0)))[:, members]
+        there = shares * np.pad(np.isfinite(self.means).all(axis=2), ((0, 0), (0, 1)))[:, members]
+        with np.errstate(invalid="ignore"):  # where nobody is
+            means = np.einsum("ngs,ngsd->ngd", there, means) / there.sum(axis=2, keepdims=True)
+        time = np.append(self.shares[:2].mean(axis=0) + _TINY, 0.0)[members][:, :, None]
+        time /= time.sum(axis=1, keepdims=True)
+        centres, variances = _moments(np.pad(self.ranges, ((0, 1), (0, 0), (0, 0)))[members])
+        centre = (time * centres).sum(axis=1)
+        variance = (time * (variances + (centres - centre[:, None]) ** 2)).sum(axis=1)
+        reach = USUAL * np.sqrt(variance)
+        ranges = np.stack([centre - reach, centre + reach], axis=2)
+        usual = np.append(self.usual, 0.0)[members].sum(axis=1)
+        return replace(self, shares=shares.sum(axis=2), usual=usual, means=means, ranges=ranges)
 
 
 @dataclass(frozen=True)
@@ -166,7 +193,9 @@ class Decomposable:
     region_names: tuple[str, ...]
 
 
-def decomposed(method: Characterization, a: Side, b: Side, level: float) -> Decomposition:
+def decomposed(
+    method: Characterization, a: Side, b: Side, level: float, n_groups: int | None = None
+) -> Decomposition:
     """Decompose the distance of two policies."""
     from scipy.stats import t
 
@@ -177,11 +206,11 @@ def decomposed(method: Characterization, a: Side, b: Side, level: float) -> Deco
     sums, rests, freedom = _left_out(method, a, b)
     policies, columns = method._decomposable(sums), method.part_columns
     summary = policies.summary
-    own = slice(0, 1), slice(1, 2)
-    differences = policies.differences(*own)
+    first, second = slice(0, 1), slice(1, 2)
+    differences = policies.differences(first, second)
     moved = [
-        _influences(policies.differences(rests[0], own[1])),
-        _influences(policies.differences(own[0], rests[1])),
+        _influences(policies.differences(rests[0], second)),
+        _influences(policies.differences(first, rests[1])),
     ]
 
     def parts(blocks: Callable[[Array], Array]) -> Parts:
@@ -204,41 +233,107 @@ def decomposed(method: Characterization, a: Side, b: Side, level: float) -> Deco
     interval = method.intervals(a, b, level)
     reach = t.ppf((1.0 + level) / 2.0, np.maximum(freedom, 1.0))
     episodes = np.array([np.sum(side.n_episodes) for side in (a, b)])
-    share, spread = summary.shares[:2], _variances(summary.shares, rests)
-    share_low, share_high = share_ends(share, spread, summary.usual, episodes, reach)
-    shift, shift_low, shift_high = _shift(summary.means, rests, reach)
+
+    def by_region(members: NDArray[np.intp], own: RegionStatistics) -> dict[str, Any]:
+        """Fields of regions that consist of others, (n, most), with their statistics.
+
+        Regions with fewer others are padded with n_regions, which has no part.
+        """
+        n, size, n_columns = *members.shape, len(columns)
+
+        def of_kind(chosen: Sequence[int], n_blocks: int = n) -> Parts:
+            def blocks(rows: Array) -> Array:
+                padded = np.pad(rows[:, :, chosen], ((0, 0), (0, 1), (0, 0)))
+                shape = len(rows), n_blocks, n * len(chosen) * size // n_blocks
+                return padded[:, members].swapaxes(2, 3).reshape(shape)
+
+            return parts(blocks)
+
+        everything = range(n_columns)
+        share, spread = own.shares[:2], _variances(own.shares, rests)
+        share_low, share_high = share_ends(share, spread, own.usual, episodes, reach)
+        shift, shift_low, shift_high = _shift(own.means, rests, reach)
+        return {
+            "regions": of_kind(everything),
+            "kinds": {kind: of_kind(chosen) for kind, chosen in kinds.items()},
+            "finest": of_kind(everything, n * n_columns).reshaped(n, n_columns),
+            "share": share,
+            "share_low": share_low,
+            "share_high": share_high,
+            "means": own.means[:2],
+            "shift": shift,
+            "shift_low": shift_low,
+            "shift_high": shift_high,
+            "ranges": own.ranges,
+        }
+
     average_shift = _shift(summary.averages, rests, reach)
-    return Decomposition(
+    spreads = np.full_like(summary.averages, np.nan)
+    if summary.spreads is not None:
+        spreads[:] = summary.spreads
+    with np.errstate(divide="ignore", invalid="ignore"):  # of a constant feature
+        spread_ratio = np.exp(_shift(np.log(spreads), rests, reach))
+    own = by_region(np.arange(n_regions)[:, None], summary)
+    found = Decomposition(
         method.name,
         (a.labels[0], b.labels[0]),
         level,
-        float(method.distances(a, b)[0, 0]),
+        float(own["regions"].measured.sum()),
         float(interval.distance[0, 0]),
         float(interval.low[0, 0]),
         float(interval.high[0, 0]),
         float(interval.p_value[0, 0]),
-        regions=parts(lambda rows: rows),
-        kinds={k: parts(partial(np.take, indices=chosen, axis=2)) for k, chosen in kinds.items()},
+        **own,
         features=features,
-        finest=parts(lambda rows: rows.reshape(len(rows), differences.size, 1)).reshaped(
-            *differences.shape[1:]
-        ),
         columns=columns,
-        share=share,
-        share_low=share_low,
-        share_high=share_high,
-        means=summary.means[:2],
-        shift=shift,
-        shift_low=shift_low,
-        shift_high=shift_high,
         averages=summary.averages[:2],
         average_shift=average_shift[0],
         average_shift_low=average_shift[1],
         average_shift_high=average_shift[2],
-        ranges=summary.ranges,
-        feature_names=method.feature_names_,
+        spreads=spreads[:2],
+        spread_ratio=spread_ratio[0],
+        spread_ratio_low=spread_ratio[1],
+        spread_ratio_high=spread_ratio[2],
+        feature_names=method.column_names,
         words=policies.region_names,
+        members=tuple((region,) for region in range(n_regions)),
     )
+    # Of several fits, each has all of the time, and of absolute values parts do not add up.
+    if not n_groups or not method.traits.squared or summary.usual.sum() > 1.5:
+        return found
+    if not (groups := similar_regions(found, n_groups)):
+        return found
+    members = np.array(list(zip_longest(*groups, fillvalue=n_regions))).T
+    names = {"words": tuple(policies.region_names[group[0]] for group in groups)}
+    merged = by_region(members, summary.merged(members)) | names
+    return replace(found, merged=replace(found, **merged, members=tuple(groups)))
+
+
+def similar_regions(found: Decomposition, n_groups: int) -> list[tuple[int, ...]]:
+    """Merge the regions whose parts are not chance into groups, by Ward's method.
+
+    Regions that the first policy visits more often, those that the second does, and those for which
+    that is not certain stay apart: otherwise, differences in time would cancel. Returns the members
+    of each group, those with the largest part first; nothing if there are few regions already.
+    """
+    from scipy.cluster.hierarchy import fcluster, linkage
+
+    regions = np.flatnonzero(~found.regions.noise)
+    if len(regions) <= max(n_groups, _CLASSES):
+        return []
+    means, variances = _moments(found.ranges[regions])
+    places = means / np.sqrt(variances.mean(axis=0))
+    more = np.zeros(len(regions))
+    if (often := found.kinds.get(OFTEN)) is not None:
+        more = np.where(often.noise, 0.0, np.sign(found.share[1] - found.share[0]))[regions]
+    apart = _CLASSES * np.ptp(places, axis=0).sum() * len(places)  # farther than any places
+    links = linkage(np.column_stack([places, apart * more]), "ward")
+    group = fcluster(links, max(n_groups, _CLASSES), "maxclust")
+    order = regions[np.argsort(-found.regions.measured[regions], kind="stable")]
+    numbers = dict(zip(regions.tolist(), group.tolist(), strict=True))
+    return [
+        tuple(r for r in order.tolist() if numbers[r] == g) for g in sorted(set(numbers.values()))
+    ]
 
 
 def _left_out(
@@ -276,7 +371,7 @@ def _left_out_by_influences(
     points = [side.values("points")[0] for side in (a, b)]
     rests = []
     for side, own in zip((a, b), points, strict=True):
-        moved = side.rows("influences")[0].astype(np.float64)
+        moved = side.influences[0].astype(np.float64)
         rests.append(own - moved / (len(moved) - 1) if len(moved) > 1 else own[:0])
     freedom = [float(side.values("effective_episodes")[0][0]) - 1.0 for side in (a, b)]
     return method._sums_at(np.concatenate(points + rests)), _rows(len(rests[0])), freedom
@@ -292,6 +387,12 @@ def _influences(rests: Array) -> Array:
     if len(rests) < 2:
         return rests[:0]
     return np.asarray((len(rests) - 1) * (rests.mean(axis=0) - rests))
+
+
+def _moments(ranges: Array) -> tuple[Array, Array]:
+    """Means and variances of the features of regions with these ranges."""
+    low, high = ranges[..., 0], ranges[..., 1]
+    return 0.5 * (low + high), ((high - low) / (2.0 * USUAL)) ** 2
 
 
 def _variances(values: Array, rests: tuple[slice, slice]) -> Array:

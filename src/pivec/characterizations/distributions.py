@@ -125,10 +125,11 @@ class Gaussian(RowMeans):
 
     def _decomposable(self, sums: Array) -> Decomposable:
         rows = self._coordinates(sums)
-        means = np.split(rows, 2, axis=1)[0]
+        means, variances = np.split(rows, 2, axis=1)
         ends = self.center_[:, None] + USUAL * self.scale_[:, None] * np.array([-1.0, 1.0])
         shares = np.ones((len(rows), 1))
-        summary = RegionStatistics(shares, shares[0], means[:, None], means, ends[None])
+        own = shares, shares[0], means[:, None], means, ends[None], np.sqrt(variances)
+        summary = RegionStatistics(*own)
         return Decomposable(
             summary, lambda a, b: self._differences(rows[a], rows[b]), ("all states",)
         )

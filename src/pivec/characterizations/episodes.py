@@ -11,6 +11,7 @@ from pivec.arguments import Count
 from pivec.characterizations.base import Array, Traits
 from pivec.characterizations.descriptions import Description, Descriptions, pack
 from pivec.characterizations.rows import Averaged, Scaled, local_starts
+from pivec.errors import BadData
 from pivec.states import VisitedStates
 from pivec.statistics import euclidean
 
@@ -118,7 +119,11 @@ class Trajectories(Scaled):
     """
 
     name = "trajectories"
-    layout = Scaled.layout | {"described.states": "f4 *N F", "described.lengths": "i8>0 *M"}
+    layout = Scaled.layout | {
+        "described.states": "f4 *N F",
+        "described.lengths": "i8>0 *M",
+        "described.every": "i8>0 P",
+    }
     traits = Traits(
         "Episodes of two policies are compared step by step, the shorter one continued with its "
         "last state, and the Euclidean distances of their states are summed over time. The "
@@ -147,7 +152,8 @@ class Trajectories(Scaled):
             pieces = [states[a:b] for a, b in zip(starts[:-1], ends, strict=True)]
             kept.append((np.concatenate(pieces) / self.scale_).astype(np.float32))
             lengths.append(ends - starts[:-1])
-        return None, None, pack("states", kept) | pack("lengths", lengths)
+        arrays = pack("states", kept) | pack("lengths", lengths)
+        return None, None, arrays | {"every": np.array([r.every for r in data.records])}
 
     def check_descriptions(self, described: Descriptions) -> None:
         sums = [row.sum() for row in described.rows("lengths")]
@@ -155,6 +161,14 @@ class Trajectories(Scaled):
             raise ValueError("lengths of episodes do not match their states")
 
     def _distances(self, a: Descriptions, b: Descriptions) -> Array:
+        every = [*a.arrays["every"].tolist(), *b.arrays["every"].tolist()]
+        thinned = dict(zip(every, (*a.labels, *b.labels), strict=True))
+        if len(thinned) > 1:
+            (k, one), (other_k, other), *_ = thinned.items()
+            raise BadData(
+                f"trajectories are compared step by step, but the states of {one!r} are thinned by "
+                f"{k} and those of {other!r} by {other_k}: collect without --max-states-per-policy"
+            )
         counts = [np.array([len(row) for row in described.rows("lengths")]) for described in (a, b)]
         sums = np.zeros((len(a), len(b)))
         for number in range(min(count.max(initial=0) for count in counts)):

@@ -24,12 +24,11 @@ from pivec.policies import canonical_order
 from pivec.states import VisitedStates, engine_for
 from pivec.statistics import (
     LEVEL,
-    RATE,
     Intervals,
     Pair,
     Pairs,
     Travel,
-    benjamini_hochberg,
+    adjusted_intervals,
     farthest_pairs,
     nearest_of_rows,
     sampled_travel,
@@ -57,7 +56,9 @@ class Measured:
     travels: list[Travel] = field(default_factory=list)  # the distance along each run
     # All pairs, nearest first; if too many, each policy's nearest others and the most notable.
     pairs: Pairs = field(default_factory=Pairs.of)
-    intervals: Intervals | None = None  # of all distances, where the whole matrix of them is kept
+    # Of all distances, where the whole matrix of them is kept; ``low`` is 0 exactly for pairs that
+    # do not differ significantly among all pairs.
+    intervals: Intervals | None = None
 
     def __repr__(self) -> str:
         return f"Measured({len(self.neighbours)} policies, {len(self.pairs.i)} pairs)"
@@ -74,18 +75,14 @@ class Measured:
         """Whether two policies differ significantly, (n, n); None if not known."""
         if self.intervals is None or not self.n_known:
             return None
-        n = len(self.intervals.p_value)
-        i, j = np.triu_indices(n, 1)
-        certain = np.eye(n, dtype=bool)
-        certain[i, j] = certain[j, i] = benjamini_hochberg(self.intervals.p_value[i, j]) <= RATE
-        return certain
+        return np.asarray((self.intervals.low > 0.0) | np.eye(len(self.intervals.low), dtype=bool))
 
     @cached_property
     def alike(self) -> Pairs:
         """Pairs that do not differ significantly, of all, or of ``pairs`` if not all are known."""
-        if self.intervals is None or self.certain is None:
+        if self.intervals is None:
             return self.pairs.take(np.flatnonzero(self.pairs.alike))
-        i, j = np.nonzero(np.triu(~self.certain & ~np.isnan(self.intervals.p_value), 1))
+        i, j = np.nonzero(np.triu(self.intervals.low <= 0.0, 1))
         return Pairs.of(i, j, np.maximum(self.intervals.distance[i, j], 0.0))
 
     @cached_property
@@ -116,9 +113,9 @@ def measure(
     n = len(described)
     matrix = method.distances(described) if n <= whole else None
     source = _interval_source(method, described, data)
-    intervals = None
+    intervals = q = None
     if source is not None and matrix is not None and n <= whole_intervals:
-        intervals = method.intervals(source, level=LEVEL)
+        intervals, q = _adjusted(method.intervals(source, level=LEVEL))
     # The nearest pairs of all are among as many nearest others.
     least = min(max(k, pairs), n - 1)
     neighbours, distances, farthest = _by_rows(method, described, matrix, least, pairs)
@@ -143,7 +140,7 @@ def measure(
             stacklevel=2,
         )
     known = _uncertainty(listed, method, described, source, intervals)
-    listed = _listed(listed, known, intervals)
+    listed = _listed(listed, known, q)
     numbers = np.arange(len(listed))
     return Measured(
         matrix,
@@ -235,16 +232,24 @@ def _uncertainty(
     return known
 
 
-def _listed(pairs: Pairs, known: dict[str, Array], intervals: Intervals | None) -> Pairs:
+def _adjusted(intervals: Intervals) -> tuple[Intervals, Array]:
+    """Return intervals that agree with the q-values among all pairs, and these."""
+    low, q = intervals.low.copy(), np.full(intervals.low.shape, np.nan)
+    above = np.triu_indices(len(q), 1)
+    ends = intervals.low[above], intervals.high[above]
+    q[above], low[above], _ = adjusted_intervals(intervals.p_value[above], *ends)
+    low.T[above] = low[above]
+    return replace(intervals, low=low), q
+
+
+def _listed(pairs: Pairs, known: dict[str, Array], q: Array | None) -> Pairs:
     """Add what is known and q-values among all pairs; nearest pairs first."""
-    if intervals is not None:
-        n = len(intervals.p_value)
-        above = np.triu_indices(n, 1)
-        q = np.full((n, n), np.nan)
-        q[above] = benjamini_hochberg(intervals.p_value[above])
+    if q is not None:
         known["q"] = q[pairs.i, pairs.j]
     elif "p" in known:
-        known["q"] = benjamini_hochberg(known["p"])
+        names = "q", "low", "high"
+        ends = known["low"], known["high"]
+        known |= zip(names, adjusted_intervals(known["p"], *ends), strict=True)
     estimates = known.get("distance", pairs.distance)
     known["distance"] = np.maximum(estimates, 0.0)
     return Pairs.of(pairs.i, pairs.j, **known).take(
@@ -277,7 +282,7 @@ def _travels(
         or "influences" not in described.arrays
     ):
         return runs
-    influences = described.rows("influences")
+    influences = described.influences
     effective = described.arrays["effective_episodes"]
     for number, run in enumerate(runs):
         rows = list(run.rows)

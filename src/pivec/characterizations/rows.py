@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pivec.characterizations.base import Array, Characterization
 from pivec.characterizations.descriptions import Description
 from pivec.errors import BadData, UsageError
-from pivec.states import Moments, VisitedStates, moments_of, over_policies
+from pivec.states import Moments, VisitedStates, moments_of, move_rows, over_policies, starts_of
 
 Of = Literal["states", "state-actions", "transitions"]
 Floats = NDArray[np.float32]
@@ -51,6 +51,9 @@ class View:
         follows = np.ones(len(states), dtype=bool)
         follows[local_starts(data, policy)[1:] - 1] = False  # nothing follows the last state
         now = np.flatnonzero(follows)
+        if self.of == "transitions":
+            rows = move_rows(data.records[policy])
+            now = rows[follows[rows]]
         if not len(now):
             raise BadData(
                 f"{data.labels[policy]!r} has no {self.of}: each of its episodes has a single "
@@ -83,7 +86,10 @@ class View:
     def cuts(self, data: VisitedStates, policy: int) -> Cuts:
         """Where the episodes of one policy begin in its rows, then the number of rows."""
         starts = local_starts(data, policy)
-        # One action or transition fewer than states in every episode.
+        if self.of == "transitions":
+            moves = np.diff(np.searchsorted(move_rows(data.records[policy]), starts))
+            return starts_of(np.where(np.diff(starts) == 1, 0, moves))
+        # One action fewer than states in every episode.
         return starts if self.of == "states" else starts - np.arange(len(starts))
 
     def all_rows(self, data: VisitedStates) -> Iterator[Floats]:

@@ -8,15 +8,23 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pivec.characterizations.descriptions import Description, Descriptions, summarise
+from pivec.characterizations.descriptions import (
+    Description,
+    Descriptions,
+    Influences,
+    encode_influences,
+    summarise,
+)
 from pivec.errors import PivecWarning, UsageError
-from pivec.states import VisitedStates, over_policies, policy_ranges, regrouped
+from pivec.policies import canonical_order
+from pivec.states import VisitedStates, over_policies, policy_ranges, regrouped, starts_of
 from pivec.statistics import (
     PermutationTest,
     Spread,
@@ -35,7 +43,8 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
-_RUN_BYTES = 4 << 20
+Moved = Sequence[NDArray[np.floating]]  # influences of the episodes of each policy
+_RUN_BYTES = 1 << 20
 GROUPS = 20  # of episodes to leave out, where each requires describing again
 _ROUNDING = 1e-15  # of squared points: apparent differences between equal episodes
 
@@ -50,8 +59,8 @@ def effective_episodes(data: VisitedStates, by_state: bool) -> Array:
 
 def jackknife_influences(
     method: Characterization, statistics: Array, starts: NDArray[Any]
-) -> Array:
-    """Influence of each episode on its policy's coordinates: (M − 1)(mean − left out).
+) -> tuple[Array, Array]:
+    """Influence of each episode on its policy's coordinates, (M − 1)(mean − left out), and means.
 
     Leaving out instead of differentiating: the root of a share that a single episode contributes is
     far from linear, and its derivative would give a quarter of the true variance.
@@ -63,29 +72,49 @@ def jackknife_influences(
     alone = counts[owner] == 1  # nothing is left: the value is not used
     rest[alone] = statistics[alone]
     rows = method._coordinates(rest)
-    rows -= rows[starts[:-1]][owner]  # so that equal episodes have exactly none
+    first = rows[starts[:-1]]
+    rows -= first[owner]  # so that equal episodes have exactly none
     means = np.add.reduceat(rows, starts[:-1], axis=0) / counts[:, None]
     rows -= means[owner]
     rows *= 1 - counts[owner, None]
-    return rows
+    return rows, first + means
 
 
-def describe_with_influences(method: Characterization, data: VisitedStates) -> Description:
-    """Describe policies, with the influence of each of their episodes."""
-    sums, influences, first = [], np.empty((0, 0), np.float32), 0
-    for own, moved in _over_runs(_sums_and_influences, method, data):
+def describe_with_influences(
+    method: Characterization, data: VisitedStates, order: Rows
+) -> tuple[Description, dict[str, NDArray[Any]]]:
+    """Describe policies, and return the influence of each of their episodes.
+
+    ``order`` has the number of each policy in the data of the caller. Influences are in that order:
+    they are too large to be sorted later.
+    """
+    sums, middles, scales, influences, policy = [], [], [], np.empty((0, 0), np.int16), 0
+    counts = np.diff(data.policy_starts)
+    starts = starts_of(counts[np.argsort(order)])
+    for own, moved, scale, middle in _over_runs(_sums_and_influences, method, data):
         sums.append(own)
-        if not first:
-            influences = np.empty((data.n_episodes, moved.shape[1]), np.float32)
-        influences[first : first + len(moved)] = moved
-        first += len(moved)
+        scales.append(scale)
+        middles.append(middle)
+        if not policy:
+            influences = np.empty((data.n_episodes, moved.shape[1]), np.int16)
+        first = 0
+        for number in order[policy : policy + len(own)]:
+            i, j = starts[number : number + 2]
+            influences[i:j] = moved[first : first + j - i]
+            first += j - i
+        policy += len(own)
     vectors, points, arrays = method._from_statistics(np.concatenate(sums))
-    packed: dict[str, NDArray[Any]] = {
-        "influences": influences,
-        "influences.starts": data.policy_starts.astype(np.int64),
-        "effective_episodes": effective_episodes(data, method.traits.by_state),
-    }
-    return vectors, points, {**arrays, **packed}
+    if method.traits.corrected and points is not None:
+        # Minus a quarter of the jackknife's estimate of the bias, (M − 1)(mean left out − points).
+        # All of it would be right for smooth points; those of rare regions are not.
+        fewer = counts[:, None] - 1.0
+        arrays = {**arrays, "correction": 0.25 * fewer * (points - np.concatenate(middles))}
+    effective = effective_episodes(data, method.traits.by_state)
+    scale = np.concatenate(scales)[np.argsort(order)]
+    packed: dict[str, NDArray[Any]] = dict(
+        zip(Influences.names, (influences, starts, scale), strict=True)
+    )
+    return (vectors, points, {**arrays, "effective_episodes": effective}), packed
 
 
 def policy_sums(method: Characterization, data: VisitedStates) -> Array:
@@ -105,18 +134,31 @@ def _sums(run: VisitedStates, method: Characterization) -> Array:
 
 def _sums_and_influences(
     run: VisitedStates, method: Characterization
-) -> tuple[Array, NDArray[np.float32]]:
+) -> tuple[Array, NDArray[np.int16], Array, Array]:
     statistics, starts = method._statistics(run), run.policy_starts
     sums = np.add.reduceat(statistics, starts[:-1], axis=0)
-    return sums, jackknife_influences(method, statistics, starts).astype(np.float32)
+    influences, middle = jackknife_influences(method, statistics, starts)
+    return sums, *encode_influences(influences, starts), middle
+
+
+def in_order(side: Side) -> tuple[Rows, Side, Moved]:
+    """Sort policies canonically: the order, what is sorted, and influences without copying them."""
+    order = canonical_order(side.policies)
+    if isinstance(side, VisitedStates):
+        return order, side.select(order), ()
+    moved: Moved = ()
+    if "influences" in side.arrays:
+        moved = replace(side.influences, order=order)
+    return order, side.without_influences().select(order), moved
 
 
 def measured(
-    method: Characterization, sides: Sequence[Side]
+    method: Characterization, sides: Sequence[Side], moved: Sequence[Moved]
 ) -> tuple[Array, Array, list[Spread], Array | None]:
     """Squares of all distances, their variances, the spread of each side, and the noise.
 
-    A single side is compared with itself. The noise is None if it is the sum of the spreads.
+    A single side is compared with itself; ``moved`` has the influences, if there are any. The noise
+    is None if it is the sum of the spreads.
     """
     traits = method.traits
     if traits.exact or traits.no_intervals:
@@ -130,14 +172,20 @@ def measured(
     if not described:
         return _leaving_out(method, [side for side in sides if isinstance(side, VisitedStates)])
     rows = [side.values(traits.coordinates)[0] for side in described]
-    spreads = [described_spread(*pair) for pair in zip(described, rows, strict=True)]
-    moved = [side.values("influences", "influences.starts") for side in described]
+    spreads = [described_spread(*side) for side in zip(described, rows, moved, strict=True)]
     directional = [
-        directional_variances(influences, starts, own, other)
-        for (influences, starts), own, other in zip(moved, rows, rows[::-1], strict=True)
+        directional_variances(*side) for side in zip(moved, rows, rows[::-1], strict=True)
     ]
     variance = 4.0 * (directional[0] + directional[-1].T)
     return squared_euclidean(rows[0], rows[-1]), variance, spreads, None
+
+
+def corrected_points(sides: Sequence[Side]) -> list[Array]:
+    """Points whose distances are less biased, but noisier; none if that is not known."""
+    known = [side for side in sides if isinstance(side, Descriptions)]
+    if len(known) < len(sides) or not all("correction" in side.arrays for side in known):
+        return []
+    return [np.add(*side.values("points", "correction")) for side in known]
 
 
 def pair_variances(
@@ -149,10 +197,10 @@ def pair_variances(
         spread = _unsampled_spread(method, len(described))
         return np.full(len(i), spread.trace[0]), spread
     [rows] = described.values(traits.coordinates)
-    influences, starts = described.values("influences", "influences.starts")
-    forth = paired_variances(influences, starts, rows, i, j)
-    back = paired_variances(influences, starts, rows, j, i)
-    return 4.0 * (forth + back), described_spread(described, rows)
+    influences = described.influences
+    forth = paired_variances(influences, rows, i, j)
+    back = paired_variances(influences, rows, j, i)
+    return 4.0 * (forth + back), described_spread(described, rows, influences)
 
 
 def _unsampled_spread(method: Characterization, n: int) -> Spread:
@@ -161,10 +209,9 @@ def _unsampled_spread(method: Characterization, n: int) -> Spread:
     return Spread(values, values, values, np.ones_like(values))
 
 
-def described_spread(described: Descriptions, rows: Array) -> Spread:
+def described_spread(described: Descriptions, rows: Array, influences: Moved) -> Spread:
     """How far sampling moves the rows of policies, from the influences of their episodes."""
-    influences = described.values("influences", "influences.starts", "effective_episodes")
-    spread = spread_of(*influences)
+    spread = spread_of(influences, *described.values("effective_episodes"))
     spread.trace[spread.trace <= _ROUNDING * np.einsum("ij,ij->i", rows, rows)] = 0.0
     return spread
 
@@ -176,7 +223,7 @@ def without_noise(method: Characterization, described: Descriptions, distances: 
     """
     squared = method.traits.squared
     [rows] = described.values(method.traits.coordinates)
-    spread = described_spread(described, rows)
+    spread = described_spread(described, rows, described.influences)
     squares = distances.copy() if squared else distances**2
     warn_of_spread(method, [described], [spread], squares)
     noise = np.add.outer(spread.trace, spread.trace)
@@ -283,7 +330,7 @@ def _permuted_distances(
     """Distances between the two sides of each division of all episodes."""
     if method.traits.influences:
         statistics = np.concatenate([method._statistics(a), method._statistics(b)])
-        influences = jackknife_influences(method, statistics, np.array([0, len(statistics)]))
+        influences, _ = jackknife_influences(method, statistics, np.array([0, len(statistics)]))
         return mean_differences(influences, divisions)
     if method.traits.additive:
         statistics = method._statistics(regrouped([a, b], [np.arange(divisions.shape[1])]))

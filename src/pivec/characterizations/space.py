@@ -17,12 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pivec.characterizations.base import Characterization, characterization
-from pivec.characterizations.descriptions import SUMMARY, Descriptions
+from pivec.characterizations.descriptions import SUMMARY, Descriptions, encode_influences
 from pivec.errors import BadStore, UsageError
 from pivec.files import Budget, atomic_write, broken_link, make_folder, open_regular
 from pivec.policies import PolicyInfo, natural_key, unpack_npz
 
-FORMAT = 2
+FORMAT = 3
 _INDEX, _ARRAYS = "space.json", "space.npz"
 _LINES = 1000  # policies up to which the index is indented
 _EARLIER = " (earlier)"
@@ -118,9 +118,17 @@ class Space:
                     f"{path} has format {index['format']}, but this version of pivec reads up to "
                     f"{FORMAT}: upgrade pivec"
                 )
+            if index["method"] == "visitation" and "of" not in index["parameters"]:
+                raise BadStore(
+                    f"{path} was made by an earlier version of pivec, which described states "
+                    "without their steps: compare the policies again"
+                )
             # The archive has a checksum of each array, but not of their names.
             if index["sha256"] != _checksum(arrays):
                 raise ValueError("it does not match its checksum")
+            if int(index["format"]) < 3 and (name := "described.influences") in arrays:
+                floats, starts = arrays[name], arrays[name + ".starts"]
+                arrays[name], arrays[name + ".scale"] = encode_influences(floats, starts)
             return cls._build(index, arrays)
         except BadStore:
             raise
@@ -200,7 +208,8 @@ _LAYOUT = {
     "vectors": "?f8 P V",
     "points": "?f8 P C",
     "positions": "?f8~ P 2",
-    "described.influences": "?f4 *E I",
+    "described.influences": "?i2 *E I",
+    "described.influences.scale": "?f8>0 P",
     "described.effective_episodes": "?f8>0 P",
 }
 _ARRAY = re.compile(r"(\??)(U|[biuf]\d)([^ ]*)(.*)")
@@ -278,8 +287,10 @@ def _check_arrays(method: Characterization, arrays: Mapping[str, NDArray[Any]], 
             raise ValueError(f"{name} has invalid values")
     if unknown:
         raise ValueError(f"unknown arrays {', '.join(sorted(unknown))}")
-    if "described.influences" in arrays and "described.effective_episodes" not in arrays:
-        raise ValueError("described.effective_episodes is missing")
+    if "described.influences" in arrays:
+        for name in ("described.influences.scale", "described.effective_episodes"):
+            if name not in arrays:
+                raise ValueError(f"{name} is missing")
 
 
 def grown_space(space: Space, new: Descriptions, infos: Sequence[PolicyInfo]) -> Space:

@@ -11,6 +11,7 @@ import typer
 from pivec.cli.options import (
     Folder,
     Json,
+    Margin,
     Quiet,
     Seed,
     Sources,
@@ -37,9 +38,6 @@ from pivec.terminal import say
 _EXIT_CODES = {"same": 0, "different": 1}
 _UNCLEAR, _FAILED = 3, 2  # as with `diff`, 1 is an answer
 
-Margin = Annotated[
-    float | None, typer.Option(help="Largest distance that does not matter \\[0.02]")
-]
 Level = Annotated[float, typer.Option(help="Confidence level of bounds and tests")]
 
 
@@ -113,7 +111,21 @@ def same(
         str | None,
         typer.Option(metavar="DIR", help="Compare A with the policy in this space (DIR:label)"),
     ] = None,
-    margin: Margin = None,
+    margin: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="X|VIEW=X",
+            help="Largest distance that does not matter, in all views or in one \\[0.02; length "
+            "and return 0.03, kinds 0.05]; repeatable",
+        ),
+    ] = None,
+    view: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Compare in this view only: moves, kinds, order, covariance, length, return or a "
+            "feature; repeatable"
+        ),
+    ] = None,
     level: Level = 0.95,
     as_json: Json = False,
     junit: Annotated[
@@ -124,9 +136,15 @@ def same(
 ) -> None:
     """Test whether two policies behave the same.
 
-    [bold]Same[/bold] (exit code 0): the distance is below the margin, with 95 % confidence.
+    They are compared in several views: moves (states and steps), kinds of episodes, order within
+    episodes, each feature, their covariance, the length of episodes and the return.
 
-    [bold]Different[/bold] (1): it is not, and a permutation test over episodes finds a difference.
+    [bold]Same[/bold] (exit code 0): the distance is below its margin in every view, with 95 %
+    confidence.
+
+    [bold]Different[/bold] (1): it is above its margin in some view, with 95 % confidence.
+
+    [bold]Different, size unclear[/bold] (3): there is a difference, which may be below the margin.
 
     [bold]Unclear[/bold] (3): there are too few episodes; the number needed is estimated.
 
@@ -155,7 +173,8 @@ def same(
             sources[-1] if n == 2 else None,
             env,
             against=against,
-            margin=margin,
+            margin=_margins(margin or []),
+            views=view or (),
             level=level,
             progress=not quiet,
             **options,
@@ -170,6 +189,18 @@ def same(
         error.exit_code = _FAILED  # type: ignore[attr-defined]
         raise
     raise typer.Exit(_EXIT_CODES.get(answer.verdict, _UNCLEAR))
+
+
+def _margins(given: list[str]) -> float | dict[str, float] | None:
+    """Read ``0.02`` or ``VIEW=0.05``."""
+    margins: dict[str, float] = {}
+    for text in given:
+        name, _, number = text.rpartition("=")
+        try:
+            margins[name] = float(number)
+        except ValueError:
+            raise UsageError(f"--margin must be a number or VIEW=NUMBER, but is {text!r}") from None
+    return margins[""] if list(margins) == [""] else margins or None
 
 
 @with_options(PlanOptions, DescribeOptions)

@@ -13,6 +13,7 @@ import typer
 from pivec.cli.options import (
     FolderArgument,
     Json,
+    Margin,
     Out,
     Quiet,
     Seed,
@@ -86,7 +87,9 @@ def explain(
     run: Run = None,
     group: Group = None,
     last: Last = None,
-    top: Annotated[int, typer.Option(help="Maximum number of regions", min=1)] = 6,
+    top: Annotated[
+        int, typer.Option(help="Maximum number of regions, if need be merged", min=1)
+    ] = 6,
     frames: Annotated[
         bool, typer.Option(help="Draw states of both policies in these regions")
     ] = True,
@@ -99,9 +102,10 @@ def explain(
 ) -> None:
     """Explain how two policies differ, how a run changes, or how groups of runs differ.
 
-    The distance is decomposed into regions of states, described by the environment's features: how
-    often each policy is in a region, and how features differ within it. Parts that may be due to
-    chance are marked. Pictures and clips are made by replaying episodes.
+    A few rules that separate two policies come first. Then the distance is decomposed into regions
+    of states, of which similar ones are merged: how often each policy is there, and how features
+    differ. Parts that may be due to chance are marked. Pictures and clips are made by replaying
+    episodes.
 
     Example: pivec explain pivec-out ppo-0/step_20000 ppo-0/step_45000
 
@@ -370,6 +374,7 @@ def groups(
     *,
     group: Group = None,
     last: Last = None,
+    margin: Margin = None,
     out: Out = None,
     seed: Seed = 0,
     quiet: Quiet = False,
@@ -389,7 +394,7 @@ def groups(
     from pivec.workflows import load_comparison
 
     comparison = load_comparison(folder)
-    result = comparison.groups(patterns(group) or None, last=last, seed=seed)
+    result = comparison.groups(patterns(group) or None, last=last, seed=seed, margin=margin)
     home = out or comparison.folder
     environment = str(comparison.space.collected.get("environment", ""))
     _write(home / "groups", result.to_json(), groups_figure(result, environment))

@@ -104,6 +104,9 @@ FolderArgument = Annotated[
     Path, typer.Argument(metavar="DIR", help="An output folder of `pivec compare`, or a space.")
 ]
 Seed = Annotated[int, typer.Option(help="Random seed", min=0)]
+Margin = Annotated[
+    float | None, typer.Option(help="Largest distance that does not matter \\[0.02]")
+]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only the result")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else")]
 Folder = Annotated[Path, typer.Option(metavar="DIR", parser=folder_name, help="Folder to write to")]

@@ -114,7 +114,7 @@ def import_(
         int | None,
         typer.Option(
             metavar="N",
-            help="For policies with more than N states, store only every k-th state",
+            help="For policies with more than N states, store one in k, in pairs",
             min=2,
         ),
     ] = None,

@@ -121,9 +121,8 @@ class Segment:
         """Make a segment whose captions are the names of the regions that it visits, if any."""
         captions = []
         if comparison is not None and comparison.has_regions:
-            states = np.ascontiguousarray(replay.states[first : last + 1])
-            regions, _ = comparison.mixture.assign(states)
-            captions = [comparison.region_names[k] for k in regions.tolist()]
+            regions = comparison.regions_along(replay.states)[first : last + 1]
+            captions = [comparison.region_names[k] for k in regions]
         return cls(replay.until(last), first, last, captions, last == replay.last)
 
 

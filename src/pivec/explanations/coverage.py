@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from pivec.characterizations import BackgroundModel, Characterization, Space
 from pivec.errors import PivecWarning, UsageError
 from pivec.explanations.folder import ComparisonFolder
-from pivec.explanations.names import features_of
+from pivec.explanations.names import columns_of
 from pivec.mixtures import FAR, Mixture, kernel, maximise
 from pivec.results import Explanation, Row, plain
 from pivec.states import VisitedStates
@@ -147,7 +147,7 @@ def policy_coverage(data: VisitedStates, space: Space) -> list[PolicyCoverage]:
     if not isinstance(method, BackgroundModel) or not math.isfinite(space.reach):
         return []
     mixture = method.mixtures_[0]
-    names = [feature.name for feature in features_of(space.collected, method.feature_names_)]
+    names, data = [column.name for column in columns_of(method, space.collected)], method.view(data)
     result = []
     for number, record in enumerate(data.records):
         states = data.policy_states(number)
@@ -207,7 +207,7 @@ def coverage_radius(method: Characterization, data: VisitedStates) -> float:
     if not isinstance(method, BackgroundModel):
         return math.nan
     mixture = method.mixtures_[0]
-    states, half, starts = _sample_states(data)
+    states, half, starts = _sample_states(method.view(data))
     distance, _ = nearest_regions(states, mixture)
     for held in (0, 1):
         rows = half == held

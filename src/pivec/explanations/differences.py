@@ -15,12 +15,12 @@ from scipy.special import stdtr, stdtrit
 from pivec.arguments import Range
 from pivec.explanations.names import Feature
 from pivec.states import VisitedStates
-from pivec.statistics import RATE
 from pivec.text import percent, rounded
 
 Array = NDArray[np.float64]
 Level = Annotated[float, Range(0.5, most=0.999)]
 MIN_DIFFERENCE = 0.01  # of shares of time, worth reporting
+CLEARLY = 1.25  # how much larger than another something is that is worth a word of its own
 _NEVER, _SOMETIMES = 0.01, 0.03  # shares of time: from the first to the second is "began"
 _EDGES = 40  # per feature
 _SAMPLE = 50_000  # states that edges are computed from
@@ -82,8 +82,8 @@ class Difference:
 
     @property
     def significant(self) -> bool:
-        """Whether the difference of groups is significant, and not tiny."""
-        return abs(self.size) >= MIN_DIFFERENCE and self.q_value <= RATE
+        """Whether the difference is significant: its interval excludes 0 (`adjusted_intervals`)."""
+        return self.low > 0.0 or self.high < 0.0
 
     def sentence(self, groups: tuple[str, str] | None = None) -> str:
         """Describe a change, or a difference between groups with these names.
@@ -151,11 +151,17 @@ class Span:
         ('cart position above 0.5 m', 'cart position −0.2 to 0.2 m')
         >>> Span(1, 0.5, math.inf).describe(features), Span(1, -math.inf, 0.5).describe(features)
         ('both legs touch', 'not both legs touch')
+        >>> Span(0, -math.inf, -0.5).describe([Feature("height", "m").step])
+        'height decreasing by more than 0.5 m per step'
         """
         feature = features[self.feature]
         if feature.is_flag:
             present = math.isinf(self.high)
             return feature.name if present else feature.absent or f"not {feature.name}"
+        ways = {"increasing": (self.low, self.high), "decreasing": (-self.high, -self.low)}
+        for way, (least, most) in ways.items():
+            if feature.is_step and least >= 0.0 and math.isinf(most):
+                return f"{feature.name[1:]} {way} by more than {feature.with_unit(f'{least:g}')}"
         low, high = (f"{end:g}".replace("-", "−") for end in (self.low, self.high))
         if math.isinf(self.high):
             return f"{feature.name} above {feature.with_unit(low)}"
@@ -203,7 +209,7 @@ class FeatureTimes:
     """Shares of time that policies spend at or below edges of every feature."""
 
     data: VisitedStates
-    features: Sequence[Feature]
+    features: Sequence[Feature]  # of the data: of states, or of moves
     by_state: bool  # whether long episodes count more than short ones
 
     @cached_property
@@ -257,6 +263,22 @@ class FeatureTimes:
         return self.data.policy_states(policy), lengths, weights / weights.sum()
 
 
+def worth_listing(sizes: Sequence[float], features: Sequence[Feature]) -> list[bool]:
+    """Whether differences of features are listed: all but steps that differ hardly more.
+
+    The step of a position is often another feature of the state, its velocity.
+
+    Examples
+    --------
+    >>> height = Feature("height")
+    >>> worth_listing([0.4, -0.42], [height, height.step])
+    [True, False]
+    """
+    known = list(zip(map(abs, sizes), features, strict=True))
+    least = CLEARLY * max((size for size, feature in known if not feature.is_step), default=0.0)
+    return [size > least or not feature.is_step for size, feature in known]
+
+
 # ---- intervals and tests ----
 
 
@@ -274,17 +296,25 @@ def interval_p_values(difference: Array, half: Array, freedom: float, level: flo
     return np.asarray(2.0 * stdtr(freedom, -errors))
 
 
-def welch(a: Array, b: Array, level: float = 0.95) -> tuple[Array, Array, Array]:
+def welch(
+    a: Array, b: Array, level: float = 0.95, *, one_more: bool = False
+) -> tuple[Array, Array, Array]:
     """Intervals of differences of mean shares in columns, second less first, and p-values.
 
     Rows are samples of two populations (Welch 1947). Columns without any variance are not tested;
-    with a single row of either nothing is.
+    with a single row of either nothing is. ``one_more``: variances are those with one more row,
+    the mean of both, so that what was never or always the case has an interval too.
     """
     difference = b.mean(axis=0) - a.mean(axis=0)
     if min(len(a), len(b)) < 2:
         unknown = np.full_like(difference, np.nan)
         return unknown, unknown, unknown
     errors = [x.var(axis=0, ddof=1) / len(x) for x in (a, b)]
+    if one_more:
+        gap = (difference / 2.0) ** 2
+        errors = [
+            own + gap / (len(x) * (len(x) + 1)) for own, x in zip(errors, (a, b), strict=True)
+        ]
     error = np.sqrt(errors[0] + errors[1])
     with np.errstate(invalid="ignore", divide="ignore"):
         freedom = error**4 / (errors[0] ** 2 / (len(a) - 1) + errors[1] ** 2 / (len(b) - 1))

@@ -8,9 +8,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from pivec.characterizations import BackgroundModel, Space
 from pivec.errors import UsageError
-from pivec.explanations.names import Feature, features_of, region_names
+from pivec.explanations.names import Feature, columns_of, region_names
 from pivec.mixtures import Mixture
 from pivec.policies import PolicyInfo, find_policy
 from pivec.states import Store, VisitedStates
@@ -50,12 +53,19 @@ class ComparisonFolder:
     @cached_property
     def features(self) -> tuple[Feature, ...]:
         """Names and units of the features of a state."""
-        return features_of(self.space.collected, self.space.method.feature_names_)
+        return self.columns[: len(self.space.method.feature_names_)]
+
+    @cached_property
+    def columns(self) -> tuple[Feature, ...]:
+        """Names and units of what regions consist of: features of a state, maybe their steps."""
+        return columns_of(self.space.method, self.space.collected)
 
     @cached_property
     def region_names(self) -> tuple[str, ...]:
         """Names of the regions; none for a characterization without a background model."""
-        return region_names(self.background, self.features) if self.has_regions else ()
+        if not self.has_regions:
+            return ()
+        return region_names(self.background.background_, self.features)
 
     @property
     def has_regions(self) -> bool:
@@ -82,6 +92,12 @@ class ComparisonFolder:
     def n_fits(self) -> int:
         """Number of background models fitted side by side."""
         return self.background.n_fits
+
+    def regions_along(self, states: NDArray[np.float32]) -> list[int]:
+        """Return the region of each state of an episode; the last one makes no move of its own."""
+        rows = self.background.view(VisitedStates.from_arrays([[states]])).states
+        regions: list[int] = self.mixture.assign(rows)[0].tolist()
+        return regions + regions[-1:] * (len(states) - len(regions))
 
     def fit_notes(self) -> list[str]:
         """Say which regions are shown if there are several fits."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, compress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,11 +20,12 @@ from pivec.explanations.differences import (
     FeatureTimes,
     Level,
     welch,
+    worth_listing,
 )
 from pivec.explanations.folder import ComparisonFolder
 from pivec.policies import Patterns, PolicyInfo, group_names, natural_key, rows_of_runs
 from pivec.results import Explanation, Row
-from pivec.statistics import benjamini_hochberg, permuted_divisions, share_as_large, shares_of
+from pivec.statistics import adjusted_intervals, permuted_divisions, share_as_large, shares_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -63,7 +64,8 @@ class GroupExplanation(Explanation):
     @property
     def leading(self) -> list[Difference]:
         """Significant or complete separations of the groups: features first, then regions."""
-        return [d for d in self.features + self.regions if d.significant or d.separation]
+        large = [d for d in self.features + self.regions if abs(d.size) >= MIN_DIFFERENCE]
+        return [d for d in large if d.significant or d.separation]
 
     def shown(self, features: int, regions: int) -> list[Difference]:
         """Choose what is shown: what distinguishes the groups, or else what differs most."""
@@ -95,7 +97,7 @@ class GroupExplanation(Explanation):
                 f"in {regions} all runs of one group spend more time than those of the other; "
                 f"chance alone gives about {chance:.2g} such regions"
             )
-        if not any(d.significant for d in self.features + self.regions):
+        if not any(d.significant for d in self.leading):
             result.append(
                 f"no difference is significant with {sizes[0]} and {sizes[1]} runs"
                 + (f" (p cannot fall below {self.least_p:.2g})" if self.least_p > 0.01 else "")
@@ -180,7 +182,7 @@ def explain_groups(
     notes = []
     if opened.has_states(described.labels):
         states = opened.states.select(described.labels)
-        times = FeatureTimes(states, opened.features, method.traits.by_state)
+        times = FeatureTimes(method.view(states), opened.columns, method.traits.by_state)
         features = _by_feature(times, weights, n, level)
     else:
         notes.append(
@@ -256,7 +258,8 @@ def _by_region(
     whole = float(squares.sum())
     parts = n_fits * (squares.sum(axis=1) / (whole if whole > 0 else 1.0))[own]
     low, high, p_values = welch(shares[:n], shares[n:], level)
-    numbers = np.stack([low, high, benjamini_hochberg(p_values)], axis=1)
+    q_values, low, high = adjusted_intervals(p_values, low, high)
+    numbers = np.stack([low, high, q_values], axis=1)
     return tuple(
         _difference(
             comparison.region_names[r], r, shares[:, r], n, *numbers[r], part=float(parts[r])
@@ -280,12 +283,16 @@ def _by_feature(
         exchanged = np.pad(scales @ (weights @ times.below[span.feature]), ((0, 0), (1, 0)))
         sizes = exchanged.max(axis=1) - exchanged.min(axis=1)
         p_values.append(math.nan if min(n, m) < 2 else share_as_large(sizes))
-        found.append((span.describe(times.features), weights @ policies))
+        found.append((span, weights @ policies))
     result = []
-    for (where, runs), q_value in zip(found, benjamini_hochberg(p_values), strict=True):
-        low, high, _ = welch(runs[:n], runs[n:], level)
+    ends = [welch(runs[:n], runs[n:], level)[:2] for _, runs in found]
+    numbers = adjusted_intervals(p_values, *np.reshape(ends, (-1, 2)).T)
+    for (span, runs), q_value, low, high in zip(found, *numbers, strict=True):
+        where = span.describe(times.features)
         result.append(_difference(where, None, runs, n, low, high, q_value))
-    return tuple(sorted(result, key=lambda difference: -abs(difference.size)))
+    features = [times.features[span.feature] for span, _ in found]
+    kept = worth_listing([difference.size for difference in result], features)
+    return tuple(sorted(compress(result, kept), key=lambda difference: -abs(difference.size)))
 
 
 def _divisions(n: int, total: int) -> NDArray[np.bool_]:

@@ -11,7 +11,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import product
 from pathlib import Path
@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, xlogy
 
-from pivec.characterizations import BackgroundModel, region_ranges
+from pivec.characterizations import USUAL, Characterization, Decomposition, region_ranges
 from pivec.mixtures import Mixture
 from pivec.terminal import shortened
 
@@ -44,6 +44,7 @@ class Feature:
     name: str
     unit: str = ""
     absent: str | None = None
+    is_step: bool = field(default=False, repr=False)  # how much another one changes per time step
 
     @property
     def is_flag(self) -> bool:
@@ -59,8 +60,20 @@ class Feature:
         """The name with the unit, for axes and columns."""
         return f"{self.name} ({self.unit})" if self.unit else self.name
 
+    @property
+    def step(self) -> Feature:
+        """How much it changes per time step."""
+        return Feature(f"Δ{self.name}", f"{self.unit} per step".strip(), is_step=True)
+
     def with_unit(self, value: str) -> str:
         return f"{value} {self.unit}" if self.unit else value
+
+
+def columns_of(method: Characterization, collected: Mapping[str, Any]) -> tuple[Feature, ...]:
+    """Look up the meaning of the columns that regions consist of: features, maybe their steps."""
+    features = features_of(collected, method.feature_names_)
+    steps = len(method.column_names) - len(features)
+    return (*features, *(feature.step for feature in features[:steps]))
 
 
 def features_of(collected: Mapping[str, Any], names: Sequence[str]) -> tuple[Feature, ...]:
@@ -158,28 +171,56 @@ def _feature(text: str) -> Feature:
 # ---- names of regions: the features that distinguish a region from all states ----
 
 MIDDLE = "the middle of all states"
+VARIOUS = "various states"  # of merged regions that have no feature in common
 _TAIL = 0.05  # of all states, on either side: a region that reaches there has an open end
 _CLEAR = 0.5  # nats of a feature that is named; a shift by one deviation of all states has as much
 _CLEAR_FLAG = 0.2  # of a flag, whose divergence is bounded
 _FEW, _MANY = 3, 8  # features per region, and at most if regions would have the same name
 _GRAIN = 0.05  # deviations of all states: a narrower range is a point
+# Bhattacharyya distances of features: of steps that tell regions apart, 1.7 deviations, and of
+# regions in the same place, 2.4 deviations: regions that tile a path overlap by half.
+_APART, _NEAR = 0.35, 0.7
+_AT_ONCE = 8  # features
 _LONGEST = 80  # characters of a feature's name
 
 
-def region_names(background: BackgroundModel, features: Sequence[Feature]) -> tuple[str, ...]:
+def with_names(
+    found: Decomposition, background: Mixture, columns: Sequence[Feature], names: Sequence[str]
+) -> Decomposition:
+    """Name the regions of a decomposition, and those that were merged by what they cover."""
+    feature_names = tuple(column.name for column in columns)
+    if (merged := found.merged) is not None:
+        rest = sorted(set(range(len(names))).difference(*merged.members))
+        groups = [*merged.members, *((region,) for region in rest)]
+        weights = np.array([background.weights[list(group)].sum() for group in groups])
+        ranges = np.concatenate([merged.ranges, found.ranges[rest]]) - background.center[:, None]
+        means = ranges.mean(axis=2) / background.scale
+        deviations = 0.5 * np.ptp(ranges, axis=2) / (USUAL * background.scale)
+        mixture = replace(background, weights=weights, means=means, variances=deviations**2)
+        n = sum(not column.is_step for column in columns)
+        words = [
+            VARIOUS if name.startswith(MIDDLE) and len(group) > 1 else name
+            for name, group in zip(region_names(mixture, columns[:n]), merged.members, strict=False)
+        ]
+        merged = merged.named(tuple(words), feature_names)
+    return replace(found.named(tuple(names), feature_names), merged=merged)
+
+
+def region_names(background: Mixture, features: Sequence[Feature]) -> tuple[str, ...]:
     """Name each region by the features that distinguish it from all states.
 
     Features are ranked by the Kullback-Leibler divergence of their distribution in the region from
     that of all states, in closed form from the background model. A name has at most three, and
     only clear ones, as ranges that hold about 80 % of the region's states; more if two regions
-    would have the same name. No two names are equal.
+    would have the same name. If there are other moves in the same place, the step that
+    distinguishes it from them follows. No two names are equal.
 
     Parameters
     ----------
-    background : BackgroundModel
-        Fitted; its regions are numbered as its components are.
+    background : Mixture
+        The background model; its regions are numbered as its components are.
     features : sequence of Feature
-        From `features_of`.
+        Of a state, from `features_of`.
 
     Examples
     --------
@@ -187,15 +228,27 @@ def region_names(background: BackgroundModel, features: Sequence[Feature]) -> tu
     >>> from pivec.states import VisitedStates
     >>> states = np.repeat([[0.0, 1.0], [4.0, 0.0], [8.0, 0.0]], 20, axis=0)
     >>> states[:, 0] += np.tile(np.linspace(-0.5, 0.5, 20), 3)
-    >>> method = Visitation(n_components=3).fit(VisitedStates.from_arrays([[states]]))
+    >>> data = VisitedStates.from_arrays([[states]])
+    >>> method = Visitation(n_components=3, of="states").fit(data)
     >>> named = (Feature("height", "m"), Feature("on the ground", absent="in the air"))
-    >>> for name in sorted(region_names(method, named)):
+    >>> for name in sorted(region_names(method.background_, named)):
     ...     print(name)
     height 3.6 to 4.4 m, in the air
     height above 7.6 m, in the air
     height below 0.4 m, on the ground
+
+    Two policies that walk through the same places in opposite directions:
+
+    >>> walk = np.linspace(0.0, 1.0, 50)[:, None]
+    >>> data = VisitedStates.from_arrays([[walk], [walk[::-1]]])
+    >>> method = Visitation(n_components=2).fit(data)
+    >>> for name in sorted(region_names(method.background_, [Feature("height", "m")])):
+    ...     print(name)
+    height decreasing
+    height increasing
     """
-    mixture = background.background_
+    n = len(features)
+    mixture = _columns(background, slice(0, n))
     weights, means, variances = mixture.weights, mixture.means, mixture.variances
     mean = weights @ means
     deviation = np.sqrt(weights @ (variances + (means - mean) ** 2))
@@ -215,44 +268,37 @@ def region_names(background: BackgroundModel, features: Sequence[Feature]) -> tu
     clear = separation >= np.where(flags, _CLEAR_FLAG, _CLEAR)
     n_usable = np.minimum(_MANY, (separation > 0).sum(axis=1))
     order = np.lexsort((-separation, ~clear), axis=1)
-    ranges, grain = region_ranges(mixture), _GRAIN * deviation * mixture.scale
-    low_tail, middle, high_tail = (
-        mixture.center + mixture.scale * _quantiles(mixture, share)
-        for share in (_TAIL, 0.5, 1.0 - _TAIL)
-    )
-    # Both conditions: if most states are one point, ranges around it are no tails.
-    below = (ranges[:, :, 0] < low_tail) & (ranges[:, :, 1] < middle)
-    above = (ranges[:, :, 1] > high_tail) & (ranges[:, :, 0] > middle)
+    ranges = _Ranges.of(mixture)
+    steps: dict[int, tuple[int, str]] = {}
+    if background.n_features > n:
+        steps = _step_words(mixture, _columns(background, slice(n, None)), features, flags)
 
     def part(region: int, number: int) -> str:
         feature = features[number]
         name = shortened(feature.name, _LONGEST)
-        if flags[number]:
-            share = float(shares[region, number])
-            if share < 0.1:
-                return feature.absent or f"{name} = 0"
-            present = name if feature.is_flag else f"{name} = 1"
-            return present if share > 0.9 else f"{present} ({100 * share:.0f} %)"
-        least, most = feature.limits
-        low, high = np.clip(ranges[region, number], least, most).tolist()
-        if high - low < grain[number]:
-            exponent = math.floor(math.log10(grain[number]))
-            return f"{name} about {feature.with_unit(written((low + high) / 2, exponent))}"
-        # Rounding moves an end by a tenth of the spread at most.
-        exponent = math.floor(math.log10((high - low) / 5))
-        first, last = written(low, exponent), feature.with_unit(written(high, exponent))
-        if below[region, number] or low == least:
-            return f"{name} below {last}"
-        if above[region, number] or high == most:
-            return f"{name} above {feature.with_unit(first)}"
-        return f"{name} {first} to {last}"
+        if not flags[number]:
+            return f"{name} {ranges.words(region, number, feature)}"
+        share = float(shares[region, number])
+        if share < 0.1:
+            return feature.absent or f"{name} = 0"
+        present = name if feature.is_flag else f"{name} = 1"
+        return present if share > 0.9 else f"{present} ({100 * share:.0f} %)"
+
+    def name_of(region: int, count: int) -> str:
+        parts = {number: part(region, number) for number in order[region, :count].tolist()}
+        if region in steps:
+            number, words = steps[region]
+            if flags[number]:
+                parts[n] = words
+            else:  # "height 2 to 3 m, increasing by ...", or "height increasing by ..."
+                name = shortened(features[number].name, _LONGEST)
+                parts[number] = f"{parts[number]}," if number in parts else name
+                parts[number] += f" {words}"
+        return ", ".join(parts.values()) or MIDDLE
 
     counts = np.minimum(_FEW, clear.sum(axis=1)).tolist()
     while True:
-        names = [
-            ", ".join(part(k, number) for number in order[k, :count].tolist()) or MIDDLE
-            for k, count in enumerate(counts)
-        ]
+        names = [name_of(k, count) for k, count in enumerate(counts)]
         shared = Counter(names)
         equal = {k for k, name in enumerate(names) if shared[name] > 1}
         longer = [k for k in equal if counts[k] < n_usable[k]]
@@ -261,6 +307,116 @@ def region_names(background: BackgroundModel, features: Sequence[Feature]) -> tu
             return tuple(f"{name} ({k})" if k in equal else name for k, name in enumerate(names))
         for k in longer:
             counts[k] += 1
+
+
+def _columns(mixture: Mixture, columns: slice) -> Mixture:
+    """Return the marginal distribution of some columns."""
+    arrays = mixture.means[:, columns], mixture.variances[:, columns]
+    return Mixture(mixture.weights, *arrays, mixture.center[columns], mixture.scale[columns])
+
+
+@dataclass(frozen=True, eq=False)
+class _Ranges:
+    """Ranges of features in the regions of a mixture, (K, D, 2), in the environment's units."""
+
+    ranges: Array
+    grain: Array  # (D,): a narrower range is a point
+    below: NDArray[np.bool_]  # (K, D): whether a range reaches into the low tail of all states
+    above: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, mixture: Mixture) -> _Ranges:
+        weights, means = mixture.weights, mixture.means
+        spread = np.sqrt(weights @ (mixture.variances + (means - weights @ means) ** 2))
+        ranges = region_ranges(mixture)
+        low_tail, middle, high_tail = (
+            mixture.center + mixture.scale * _quantiles(mixture, share)
+            for share in (_TAIL, 0.5, 1.0 - _TAIL)
+        )
+        # Both conditions: if most states are one point, ranges around it are no tails.
+        below = (ranges[:, :, 0] < low_tail) & (ranges[:, :, 1] < middle)
+        above = (ranges[:, :, 1] > high_tail) & (ranges[:, :, 0] > middle)
+        return cls(ranges, _GRAIN * spread * mixture.scale, below, above)
+
+    def words(self, region: int, number: int, feature: Feature) -> str:
+        """Write a range as in "0.2 to 0.4 m"."""
+        least, most = feature.limits
+        low, high = np.clip(self.ranges[region, number], least, most).tolist()
+        first, last = self._written(low, high, number)
+        if first == last:
+            return f"about {feature.with_unit(first)}"
+        if self.below[region, number] or low == least:
+            return f"below {feature.with_unit(last)}"
+        if self.above[region, number] or high == most:
+            return f"above {feature.with_unit(first)}"
+        return f"{first} to {feature.with_unit(last)}"
+
+    def step_words(self, region: int, number: int, feature: Feature, brief: bool) -> str:
+        """Write a range of steps as in "increasing by 0.2 to 0.4 m per step", or "increasing"."""
+        low, high = self.ranges[region, number].tolist()
+        verb, tail = "changing", False
+        if low > 0.0:
+            verb, tail = "increasing", bool(self.above[region, number])
+        elif high < 0.0:
+            verb, tail = "decreasing", bool(self.below[region, number])
+            low, high = -high, -low
+        if brief and verb != "changing":
+            return verb
+        first, last = self._written(low, high, number)
+        if first == last:
+            return "constant" if first == "0" else f"{verb} by about {feature.with_unit(first)}"
+        if tail:
+            return f"{verb} by more than {feature.with_unit(first)}"
+        if first == "0" and verb != "changing":
+            return f"{verb} by up to {feature.with_unit(last)}"
+        return f"{verb} by {first} to {feature.with_unit(last)}"
+
+    def _written(self, low: float, high: float, number: int) -> tuple[str, str]:
+        """Write both ends, alike if the range is a point."""
+        if high - low < self.grain[number]:
+            exponent = math.floor(math.log10(self.grain[number]))
+            return (written((low + high) / 2, exponent),) * 2
+        # Rounding moves an end by a tenth of the spread at most.
+        exponent = math.floor(math.log10((high - low) / 5))
+        return written(low, exponent), written(high, exponent)
+
+
+def _step_words(
+    places: Mixture, steps: Mixture, features: Sequence[Feature], flags: NDArray[np.bool_]
+) -> dict[int, tuple[int, str]]:
+    """Find the step that distinguishes a region from others in the same place: feature, words."""
+    ranges = _Ranges.of(steps)
+    moved = steps.center + steps.scale * steps.means
+    usable = ~flags | (np.abs(moved) > 0.5)
+    result = {}
+    for k in range(places.n_components):
+        others = np.arange(places.n_components)
+        for first in range(0, len(features), _AT_ONCE):  # few are left after the first ones
+            some = slice(first, first + _AT_ONCE)
+            others = others[(_separation(places, k, others, some) < _NEAR).all(axis=1)]
+        apart = _separation(steps, k, others) * usable[k]
+        if not (apart >= _APART).any():
+            continue
+        number = int(apart.sum(axis=0).argmax())
+        feature = features[number]
+        if flags[number]:
+            gone = feature.absent or f"no longer {feature.name}"
+            words = f"then {feature.name if moved[k, number] > 0.0 else gone}"
+        else:
+            against = moved[others, number][apart[:, number] >= _APART] * moved[k, number] < 0.0
+            words = ranges.step_words(k, number, feature.step, brief=bool(against.all()))
+        result[k] = number, words
+    return result
+
+
+def _separation(
+    mixture: Mixture, k: int, others: NDArray[np.intp], features: slice = slice(None)
+) -> Array:
+    """Bhattacharyya distances of features of a component from those of others, (n, D)."""
+    own, variances = mixture.variances[k, features], mixture.variances[others, features]
+    total = own + variances
+    squares = (mixture.means[k, features] - mixture.means[others, features]) ** 2
+    return np.asarray(0.25 * squares / total + 0.5 * np.log(0.5 * total / np.sqrt(own * variances)))
 
 
 def written(value: float, exponent: int) -> str:

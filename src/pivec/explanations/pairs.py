@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import compress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,21 +17,33 @@ from pivec.arguments import Count, checked
 from pivec.characterizations import OFTEN, WHERE, Decomposition, decomposition_figure
 from pivec.errors import UsageError
 from pivec.explanations.clips import Clip, ClipPlan, Segment, best_window, clip_jobs
-from pivec.explanations.differences import Level, interval_p_values
+from pivec.explanations.differences import CLEARLY, Level, interval_p_values, worth_listing
 from pivec.explanations.folder import FOLDER, ComparisonFolder
-from pivec.explanations.names import Feature
-from pivec.explanations.regions import Frame, assign_regions, nearest_visits, render_visits
+from pivec.explanations.kinds import EpisodeDifference, compare_episodes
+from pivec.explanations.motion import Motion, compare_motion
+from pivec.explanations.names import Feature, with_names
+from pivec.explanations.regions import (
+    Frame,
+    assign_regions,
+    nearest_visits,
+    render_visits,
+    times_of,
+)
 from pivec.explanations.replay import Replayer
+from pivec.explanations.rules import Rules, separating_rules
 from pivec.files import file_name
 from pivec.policies import fingerprint_of
 from pivec.results import Explanation, Row, plain
-from pivec.statistics import RATE, benjamini_hochberg
+from pivec.statistics import MARGIN, RATE, benjamini_hochberg
+from pivec.text import rounded
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_TOP = 6  # regions that are shown
+TOP = 6  # regions that are shown, if need be merged
+_LEAST = 0.01  # of the distance, of a region that is shown
 _MAIN_SHARE = 2 / 3  # of the distance, covered by the regions in the headline
+_SPREADS = 2  # features whose spread is in the summary
 _CELL_FEATURES = 4  # in the name of a cell
 _NAME_LENGTH = 60  # of a policy in the name of a folder
 _SECONDS, _MAX_STEPS = 6.0, 150  # of a clip, in the environment's time
@@ -53,14 +66,17 @@ class PairExplanation(Explanation):
     """What differs between two policies; made by `explain_pair`."""
 
     decomposition: Decomposition
-    features: tuple[Feature, ...]
-    leading: tuple[int, ...]  # the regions that are shown, largest part first
+    features: tuple[Feature, ...]  # and their steps, where moves are described
+    leading: tuple[int, ...]  # rows of ``parts`` that are shown, largest part first
     environment: str = ""
     episodes: tuple[int, ...] = (0, 0)
     mean_returns: tuple[float, ...] = (math.nan, math.nan)
     frames: tuple[Frame, ...] = ()  # the states of both nearest to the centres of regions
     clips: tuple[Clip, ...] = ()
     notes: tuple[str, ...] = ()  # assumptions, and what could not be made
+    motion: Motion | None = None  # in the same places; None without moves, or without their states
+    whole: EpisodeDifference | None = None  # of episodes as a whole; None without regions or states
+    rules: Rules | None = None  # that separate both; None with few episodes, or without states
 
     @property
     def labels(self) -> tuple[str, str]:
@@ -68,24 +84,30 @@ class PairExplanation(Explanation):
         return self.decomposition.labels
 
     @property
+    def parts(self) -> Decomposition:
+        """The parts that are shown: of merged regions, or of all if there are few."""
+        return self.decomposition.merged or self.decomposition
+
+    @property
     def different(self) -> bool | None:
         """Whether the distance is significant; None if that is not known."""
-        p = self.decomposition.p_value
-        return None if math.isnan(p) else p <= RATE
+        low = self.decomposition.low
+        return None if math.isnan(low) else low > 0.0
 
     def share(self, region: int) -> float:
-        """Share of the measured distance that a region contributes."""
-        d = self.decomposition
+        """Share of the measured distance that a row of ``parts`` contributes."""
+        d = self.parts
         return float(d.regions.measured[region]) / d.distance if d.distance > 0 else 0.0
 
     def frame(self, label: str, region: int) -> Frame | None:
-        """Find the frame of a policy in a region."""
-        key = label, region
-        return next((f for f in self.frames if (f.visit.policy, f.visit.region) == key), None)
+        """Find the frame of a policy in a row of ``parts``."""
+        own, visits = self.parts.members[region], [frame.visit for frame in self.frames]
+        found = [visit.policy == label and visit.region in own for visit in visits]
+        return next(compress(self.frames, found), None)
 
     def significant_shifts(self, region: int) -> list[Shift]:
-        """Features whose mean within a region differs significantly, largest part first."""
-        d = self.decomposition
+        """Features whose mean in a row of ``parts`` differs significantly, largest part first."""
+        d = self.parts
         result = []
         for column, (kind, feature) in enumerate(d.columns):
             if kind != WHERE or feature < 0 or d.finest.noise[region, column]:
@@ -95,7 +117,7 @@ class PairExplanation(Explanation):
             # A policy that is hardly ever there counts as at the centre, which alone is no shift.
             if shift.low > 0.0 or shift.high < 0.0:
                 result.append(shift)
-        return sorted(result, key=lambda shift: -shift.part)
+        return self._without_echoes(result)
 
     def average_shifts(self) -> list[Shift]:
         """Features whose mean over all time differs significantly, largest first.
@@ -109,11 +131,60 @@ class PairExplanation(Explanation):
         freedom = max(min(self.episodes) - 1.0, 1.0)
         q = benjamini_hochberg(interval_p_values(d.average_shift, half, freedom, d.level))
         shifts = []
-        for number in np.flatnonzero((q <= RATE) & (extents > 0.0)).tolist():
+        excludes = (d.average_shift_low > 0.0) | (d.average_shift_high < 0.0)
+        for number in np.flatnonzero((q <= RATE) & (extents > 0.0) & excludes).tolist():
             ends = d.average_shift, d.average_shift_low, d.average_shift_high
             value, low, high = (float(values[number]) for values in ends)
             shifts.append(Shift(number, abs(value) / float(extents[number]), value, low, high))
-        return sorted(shifts, key=lambda shift: -shift.part)
+        return self._without_echoes(shifts)
+
+    def spread_ratios(self) -> list[Shift]:
+        """Features whose spread over all time differs significantly, largest ratio first.
+
+        ``value`` is the standard deviation of b relative to that of a; ratios near 1 are left out.
+        About one in twenty of these may be chance (false discovery rate).
+        """
+        d = self.decomposition
+        logs, low, high = map(_logs, (d.spread_ratio, d.spread_ratio_low, d.spread_ratio_high))
+        freedom = max(min(self.episodes) - 1.0, 1.0)
+        q = benjamini_hochberg(interval_p_values(logs, 0.5 * (high - low), freedom, d.level))
+        large = (q <= RATE) & (np.abs(logs) >= math.log(CLEARLY)) & ((low > 0.0) | (high < 0.0))
+        return self._without_echoes(
+            [
+                Shift(j, abs(float(logs[j])), *(math.exp(x[j]) for x in (logs, low, high)))
+                for j in np.flatnonzero(large).tolist()
+            ]
+        )
+
+    def _without_echoes(self, shifts: Sequence[Shift]) -> list[Shift]:
+        """Sort by part, without steps that add nothing."""
+        features = [self.features[shift.feature] for shift in shifts]
+        kept = worth_listing([shift.part for shift in shifts], features)
+        return sorted(compress(shifts, kept), key=lambda shift: -shift.part)
+
+    def motion_words(self) -> str:
+        """Say how both move if they visit the same places; empty if that does not explain it."""
+        if self.motion is None or not self.different:
+            return ""
+        return self.motion.words(self.decomposition.low)
+
+    def spread_words(self) -> list[str]:
+        """Say which features have another spread over all time: "twice the spread of speed"."""
+        lines, steps = [], not self.motion_words()  # which say how steps differ
+        ratios = [r for r in self.spread_ratios() if steps or not self.features[r.feature].is_step]
+        for ratio in ratios[:_SPREADS]:
+            feature, spreads = self.features[ratio.feature], self.decomposition.spreads
+            values = " → ".join(rounded(float(x), 2) for x in spreads[:, ratio.feature])
+            times = _times(ratio.value)
+            lines.append(f"{times} the spread of {feature.name} ({feature.with_unit(values)})")
+        return lines
+
+    def episode_words(self, names: Sequence[str] | None = None) -> list[str]:
+        """Say whether their episodes differ as a whole, and in which kinds; empty if unknown."""
+        if self.whole is None:
+            return []
+        same = self.different is False or self.decomposition.estimate <= MARGIN
+        return self.whole.words(names or self.labels, same)
 
     def region_values(self, which: int) -> NDArray[np.float64]:
         """Return how much of the difference a step in each region shows, (R,), for policy 0 or 1.
@@ -133,7 +204,7 @@ class PairExplanation(Explanation):
 
     def headline(self) -> str:
         """Say how far apart the two are, and how few regions account for most of it."""
-        (a, b), d = self.labels, self.decomposition
+        (a, b), d = self.labels, self.parts
         if self.different is None:
             return f"{a} and {b} are {d.distance:.3g} apart; its uncertainty is not known"
         found = [region for region in self.leading if not d.regions.noise[region]]
@@ -145,22 +216,42 @@ class PairExplanation(Explanation):
                 f"{ends}{yet}"
             )
         apart = f"{a} and {b} are {d.estimate:.3g} apart {ends}"
+        if words := self.motion_words():
+            apart += f": {words}"
         if len(d.order) < 2 or not found:
             return apart
         sums = np.cumsum([self.share(region) for region in found])
         n = min(int(np.searchsorted(sums, _MAIN_SHARE)) + 1, len(found))
-        regions = "1 region makes" if n == 1 else f"{n} regions make"
-        return f"{apart}; {regions} up {100 * min(sums[n - 1], 1.0):.0f} % of it"
+        merged = self.decomposition.merged is not None
+        groups = ("group{} of regions" if merged else "region{}").format("s" * (n > 1))
+        make = f"{n} {groups} make{'s' * (n == 1)} up"
+        return f"{apart}; {make} {100 * min(sums[n - 1], 1.0):.0f} % of it"
 
     def rows(self) -> list[Row]:
         """Return one row per region: its part of the distance, both shares of time, main shift."""
-        return self.decomposition.rows()
+        return self.parts.rows()
 
     def figure(self) -> Figure:
-        return decomposition_figure(self.decomposition, self.headline())
+        return decomposition_figure(self.parts, self.headline())
 
     def to_json(self) -> dict[str, Any]:
-        return super().to_json() | {"significant": self.different}
+        words: dict[str, Any] = {"motion_words": self.motion_words()}
+        words |= {"spread_words": self.spread_words(), "episode_words": self.episode_words()}
+        words |= {"rules_words": self.rules.words() if self.rules else []}
+        return super().to_json() | {"significant": self.different} | words
+
+
+def _logs(ratios: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Logarithms of ratios; NaN of those that are not known, or infinite."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        logs = np.log(ratios)
+    return np.where(np.isfinite(logs), logs, np.nan)
+
+
+def _times(ratio: float) -> str:
+    """Write a ratio in words: "twice", "half", "1.4 times"."""
+    text = rounded(ratio, 2)
+    return {"2": "twice", "2.0": "twice", "0.5": "half", "0.50": "half"}.get(text, f"{text} times")
 
 
 @dataclass(frozen=True)
@@ -187,7 +278,7 @@ class Overview:
 
 @checked
 def explain_pair(
-    comparison: Any, a: str, b: str, *, top: Count = _TOP, level: Level = 0.95
+    comparison: Any, a: str, b: str, *, top: Count = TOP, level: Level = 0.95
 ) -> PairExplanation:
     """Explain what differs between two policies: in which regions, how often and in which features.
 
@@ -210,40 +301,53 @@ def explain_pair(
             f"expected two policies, but {a!r} and {b!r} both refer to {labels[0]}: name another "
             "policy"
         )
-    method, features = comparison.space.method, comparison.features
+    method, features = comparison.space.method, comparison.columns
     described = comparison.space.descriptions.select(
         [comparison.space.descriptions.labels.index(label) for label in labels]
     )
     there = [label for label in labels if comparison.has_states([label])]
-    notes = []
+    notes, motion, rules = [], None, None
     if len(there) == 2:
         both = [comparison.states[label] for label in labels]
-        decomposition = method.decompose(*both, level)
+        decomposition = method.decompose(*both, level, top)
+        motion = compare_motion(method, both[0], both[1], level)
+        rules = separating_rules(method, both[0], both[1], features, level)
     else:
-        decomposition = method.decompose(described.select([0]), described.select([1]), level)
+        rows = described.select([0]), described.select([1])
+        decomposition = method.decompose(*rows, level, top)
         missing = " and ".join(label for label in labels if label not in there)
         notes.append(f"the states of {missing} are not stored here: numbers come from the space")
-    leading = leading_regions(decomposition, top)
-    names = decomposition.words
+    parts = decomposition.merged or decomposition
+    leading = leading_regions(parts, top)
     frames: tuple[Frame, ...] = ()
     if comparison.has_regions:
-        names = comparison.region_names
+        mixture = comparison.background.background_
+        decomposition = with_names(decomposition, mixture, features, comparison.region_names)
         if comparison.n_fits > 1:
             notes.append(
                 f"the regions are those of {comparison.n_fits} fits of the background model; "
                 "frames and clips use the first"
             )
         if there:
-            frames = tuple(map(Frame, nearest_visits(comparison, there, leading)))
+            # Of merged regions, the one in which a policy is most often shows what it does there.
+            visits = nearest_visits(comparison, there, range(len(decomposition.words)))
+            best = {
+                (label, max(parts.members[row], key=lambda r: decomposition.share[side, r]))
+                for row in leading
+                for side, label in enumerate(labels)
+            }
+            frames = tuple(Frame(v) for v in visits if (v.policy, v.region) in best)
     else:
+        names = decomposition.words
         if len(names) > 1:
             names = _cell_names(decomposition, features)
+        decomposition = decomposition.named(names, tuple(feature.name for feature in features))
         notes.append(
             f"{method.name} has no regions with states near their centre: compare with --method "
             "visitation for pictures of them"
         )
     return PairExplanation(
-        decomposition.named(names, tuple(feature.name for feature in features)),
+        decomposition,
         features,
         leading,
         comparison.environment,
@@ -251,13 +355,20 @@ def explain_pair(
         tuple(described.mean_returns.tolist()),
         frames,
         notes=tuple(notes),
+        motion=motion,
+        whole=compare_episodes(comparison, *labels),
+        rules=rules,
     )
 
 
-def leading_regions(decomposition: Decomposition, most: int = _TOP) -> tuple[int, ...]:
-    """Return the regions with the largest significant parts; if there are none, the largest."""
-    order = decomposition.order.tolist()
-    found = [region for region in order if not decomposition.regions.noise[region]]
+def leading_regions(decomposition: Decomposition, most: int = TOP) -> tuple[int, ...]:
+    """Return the regions with the largest significant parts; if there are none, the largest.
+
+    Tiny parts are left out.
+    """
+    order, parts = decomposition.order.tolist(), decomposition.regions
+    least = _LEAST * decomposition.distance
+    found = [r for r in order if not parts.noise[r] and parts.measured[r] >= least]
     return tuple((found or order[:3])[:most])
 
 
@@ -319,10 +430,13 @@ def _plan_clips(
         segments, texts = [], []
         for which, label in enumerate(explanation.labels):
             own = comparison.states[label]
-            regions, _ = assign_regions(own, comparison.mixture)
+            rows = comparison.background.view(own)
+            regions, _ = assign_regions(rows, comparison.mixture)
             values, every = explanation.region_values(which)[regions], own.records[0].every
-            window = best_window(values, own.episode_starts, max(1, length // every))
-            episode, first, last = window[0], every * window[1], every * window[2]
+            apart = 2 * every if every > 1 and rows is not own else every  # steps per row
+            window = best_window(values, rows.episode_starts, max(1, length // apart))
+            episode, times = window[0], times_of(rows, own)[rows.episode_starts[window[0]] :]
+            first, last = times[list(window[1:])].tolist()
             replay = replayer.stored(label, episode)
             last = min(last, replay.last)
             segments.append(Segment.of(comparison, replay, first, last))

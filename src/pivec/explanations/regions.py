@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pivec.arguments import Count, checked
-from pivec.characterizations import region_ranges
+from pivec.characterizations import BackgroundModel, region_ranges
 from pivec.explanations.clips import frame_jobs, render
 from pivec.explanations.folder import ComparisonFolder
 from pivec.explanations.names import Feature
@@ -20,7 +20,7 @@ from pivec.mixtures import Mixture
 from pivec.options import ReplayOptions
 from pivec.parallel import on_engine
 from pivec.results import Explanation, Row
-from pivec.states import VisitedStates
+from pivec.states import VisitedStates, move_rows
 from pivec.terminal import Progress
 from pivec.text import percent
 
@@ -73,7 +73,7 @@ class RegionSummary:
     begins: float  # shares of episodes that begin and end there
     ends: float
     visits: tuple[Visit, ...]  # the states nearest to its centre, of different policies
-    ranges: tuple[tuple[float, float], ...]  # of 80 % of the region, in the environment's units
+    ranges: tuple[tuple[float, float], ...]  # of 80 % of the region, of each column
     frame: Frame | None = None  # a state near its centre
 
     @property
@@ -105,11 +105,12 @@ class Regions(Explanation):
 
     environment: str
     method: str  # the characterization with the background model
-    features: tuple[Feature, ...]
+    features: tuple[Feature, ...]  # of a state
     labels: tuple[str, ...]  # of the policies
     shares: Array  # (n_policies, n_regions), of their time in each region
     regions: tuple[RegionSummary, ...]
     notes: tuple[str, ...] = ()  # assumptions, and what is not known
+    columns: tuple[Feature, ...] = ()  # of the ranges: features, and their steps
 
     def __len__(self) -> int:
         return len(self.regions)
@@ -222,7 +223,7 @@ def summarize_regions(
         notes.append("no states are stored, so it is not known when regions are visited")
     else:
         most = 1 if frames is None else _EPISODES
-        when, ends, near = visit_statistics(data, mixture, most, progress)
+        when, ends, near = visit_statistics(data, opened.background, most, progress)
         for visit in _visits(near[np.lexsort((near["distance"], near["region"]))], data):
             own = nearest[visit.region]
             if len(own) < visits:
@@ -254,16 +255,17 @@ def summarize_regions(
         )
         for k in range(n)
     )
-    name, features = opened.background.name, opened.features
-    return Regions(opened.environment, name, features, labels, shares, regions, tuple(notes))
+    known = opened.background.name, opened.features, labels, shares, regions, tuple(notes)
+    return Regions(opened.environment, *known, opened.columns)
 
 
 def assign_regions(
     data: VisitedStates, mixture: Mixture
 ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-    """Return the likeliest component of each state, and the distance from its centre.
+    """Return the likeliest component of each row, and the distance from its centre.
 
-    The distance is the root mean square over features, in standard deviations of the component.
+    Rows are what the mixture was fitted to: states, or their moves (`BackgroundModel.view`). The
+    distance is the root mean square over features, in standard deviations of the component.
     """
     region = np.empty(data.n_states, dtype=np.int32)
     distance = np.empty(data.n_states, dtype=np.float32)
@@ -279,8 +281,14 @@ def assign_regions(
     return region, distance
 
 
+def times_of(rows: VisitedStates, states: VisitedStates) -> NDArray[np.int64]:
+    """Return the steps of the rows that a policy is described by: its states, or its moves."""
+    record = states.records[0]
+    return record.times if rows is states else record.times[move_rows(record)]
+
+
 def visit_statistics(
-    data: VisitedStates, mixture: Mixture, most: int = 1, progress: bool = False
+    data: VisitedStates, method: BackgroundModel, most: int = 1, progress: bool = False
 ) -> tuple[Array, Array, NDArray[Any]]:
     """Count when regions are visited; policies have equal weight, and so do their episodes.
 
@@ -288,30 +296,29 @@ def visit_statistics(
     (K, 10), NaN if it is never visited; the shares of episodes that begin and that end there,
     (2, K); and the ``most`` nearest episodes of each policy and region, as rows of `NEAR`.
     """
-    n_regions, n = mixture.n_components, data.n_policies
+    mixture, n = method.mixtures_[0], data.n_policies
+    n_regions = mixture.n_components
     time = np.zeros(n_regions * _TENTHS)
     ends = np.zeros((2, n_regions))
     parts = []
     with Progress("regions of states", n, unit="policies", show=progress) as bar:
         for number in range(n):
-            own = data.select([number])
+            states = data.select([number])
+            own = method.view(states)
             assigned, distances = assign_regions(own, mixture)
             lengths, starts = own.lengths, own.episode_starts
-            place = np.arange(own.n_states) - np.repeat(starts[:-1], lengths)
             length = np.repeat(lengths, lengths)
-            tenths = assigned * _TENTHS + place * _TENTHS // length
+            times = times_of(own, states)
+            last = np.maximum(times, np.repeat(times[starts[1:] - 1], lengths))
+            tenths = assigned * _TENTHS + times * _TENTHS // (last + 1)
             time += np.bincount(tenths, 1.0 / (len(lengths) * n * length), len(time))
             for which, rows in enumerate((starts[:-1], starts[1:] - 1)):
                 counts = np.bincount(assigned[rows], minlength=n_regions)
                 ends[which] += counts / len(lengths) / n
-            every = own.records[0].every
-            # The step of the last state of a thinned episode is not known.
-            known = np.flatnonzero((every == 1) | (place < length - 1))
-            near = np.empty(len(known), NEAR)
-            near["policy"], near["region"], near["step"] = number, assigned[known], place[known]
-            near["episode"] = np.repeat(np.arange(len(lengths)), lengths)[known]
-            near["step"] *= every
-            near["distance"] = distances[known]
+            near = np.empty(own.n_states, NEAR)
+            near["policy"], near["region"], near["step"] = number, assigned, times
+            near["episode"] = np.repeat(np.arange(len(lengths)), lengths)
+            near["distance"] = distances
             parts.append(_nearest(near, most))
             bar.advance()
     when = time.reshape(n_regions, _TENTHS)
@@ -343,7 +350,7 @@ def nearest_visits(
 ) -> list[Visit]:
     """Find the state of each policy nearest to the centre of each region that it visits."""
     data = comparison.states.select(list(labels))
-    _, _, near = visit_statistics(data, comparison.mixture)
+    _, _, near = visit_statistics(data, comparison.background)
     return list(_visits(near[np.isin(near["region"], list(regions))], data))
 
 

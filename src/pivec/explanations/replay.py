@@ -33,8 +33,11 @@ from pivec.rollouts import (
     environment_of,
     features_to_json,
     find_features_again,
+    kept_lengths,
+    kept_rows,
     n_inputs,
     play_here,
+    row_times,
 )
 from pivec.states import Store, is_recorded
 
@@ -106,7 +109,7 @@ class Replayer:
             if isinstance(found, tuple) and (found[1] > 1 or found[0].actions is None)
         }
         # An episode that goes on for longer than the stored one is not the same.
-        most = max((every * len(e.states) for e, every in incomplete.values()), default=1)
+        most = max((e.n_steps + 1 for e, _ in incomplete.values()), default=1)
         jobs = [(wanted[place][0], e.seed) for place, (e, _) in incomplete.items()]
         played = dict(zip(incomplete, self._play(jobs, most), strict=True))
         return [
@@ -171,7 +174,7 @@ class Replayer:
         return self._recover(info)
 
     def _stored_episode(self, label: str, number: int) -> tuple[Episode, int]:
-        """Read an episode, and k if every k-th state is stored."""
+        """Read an episode, and k if one state in k is stored."""
         if self._collected.get("backend") == "envpool":
             raise CannotReplay(
                 "the states were collected with EnvPool, whose episodes Gymnasium does not repeat "
@@ -184,16 +187,19 @@ class Replayer:
             raise CannotReplay(
                 f"{label} has no episode {number}: expected 0 to {len(record.episodes) - 1}"
             )
-        if not 1 <= record.every <= _MAX_STEPS:
-            raise CannotReplay(
-                f"{label} is damaged: it claims to store every {record.every}th state"
-            )
         (episode,) = record.as_episodes([number])
+        every, n_kept = record.every, len(episode.states)
+        is_known = 1 <= every <= _MAX_STEPS and episode.n_steps < 1 << 40
+        if not is_known or kept_lengths(episode.n_steps + 1, every) != n_kept:
+            raise CannotReplay(
+                f"{label} is damaged: it has {n_kept} states of {episode.n_steps} steps, thinned "
+                f"by {every}"
+            )
         if episode.seed < 0:
             raise CannotReplay(
                 f"{label} was recorded elsewhere, and the seed of its episode {number} is not known"
             )
-        return episode, record.every
+        return episode, every
 
     def _policy(self, label: str) -> NamedPolicy:
         if label not in self._bound:
@@ -233,14 +239,15 @@ class Replayer:
         """Compare what was played with what is stored."""
         if isinstance(again, CannotReplay):
             raise again
-        thin = np.concatenate([again.states[:-1:every], again.states[-1:]])
+        thin = again.states[kept_rows(len(again.states), every)]
         if again is not stored and thin.tobytes() != stored.states.tobytes():
             pairs = zip(thin, stored.states, strict=False)
             same = [here.tobytes() == there.tobytes() for here, there in pairs]
+            row = [*same, False].index(False)
+            step = row_times(row, len(stored.states), stored.n_steps, every)
             raise CannotReplay(
-                f"episode {number} of {label} differs when it is replayed, from about step "
-                f"{every * [*same, False].index(False)} on: the environment is not deterministic "
-                "given a seed, or has changed"
+                f"episode {number} of {label} differs when it is replayed, from about step {step} "
+                "on: the environment is not deterministic given a seed, or has changed"
             )
         return self._replay(label, again, number)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import compress, pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,6 +31,7 @@ from pivec.explanations.differences import (
     Span,
     half_width,
     interval_p_values,
+    worth_listing,
 )
 from pivec.explanations.folder import ComparisonFolder
 from pivec.explanations.names import Feature
@@ -163,7 +164,7 @@ class RunExplanation(Explanation):
             {
                 "from": phase.steps[0],
                 "to": phase.steps[1],
-                "distance": phase.distance,
+                "distance": max(phase.distance, 0.0),
                 "distance_low": phase.low,
                 "distance_high": phase.high,
                 "change": phase.unchanged or change.kind,
@@ -227,7 +228,8 @@ def explain_run(
     method = opened.background
     described, states, notes = _checkpoints(opened, run)
     intervals = method.intervals(described, level=level)
-    bounds = _split(intervals.p_value, RATE / (len(described) - 1))
+    few = intervals.p_value > RATE / (len(described) - 1)  # Bonferroni
+    bounds = _split(few | (intervals.low <= 0.0))
     times = None
     if len(bounds) > _MAX_PHASES:
         notes.append(
@@ -237,7 +239,7 @@ def explain_run(
     if states is None:
         notes.append("the states are not stored here: changes are given by region, not by feature")
     else:
-        times = FeatureTimes(states, opened.features, method.traits.by_state)
+        times = FeatureTimes(method.view(states), opened.columns, method.traits.by_state)
     if np.isnan(intervals.p_value).any():
         notes.append("checkpoints with a single episode have unknown noise: collect more")
     if not isinstance(method, Visitation):
@@ -255,9 +257,9 @@ def explain_run(
         regions: list[Difference] = []
         if changed:
             decomposition = method.decompose(source.select([first]), source.select([last]), level)
-            decomposition = decomposition.named(opened.region_names, method.feature_names_)
+            decomposition = decomposition.named(opened.region_names, method.column_names)
             n_episodes = int(described.n_episodes[[first, last]].min())
-            regions = _region_changes(decomposition, opened.features, n_episodes, opened.n_fits)
+            regions = _region_changes(decomposition, opened.columns, n_episodes, opened.n_fits)
             features = _feature_changes(times, first, last, level, top) if times else {}
         spans |= features
         phases.append(
@@ -270,7 +272,7 @@ def explain_run(
                 (steps[first], steps[last]),
                 f"{shown[first]} to {shown[last]}",
                 float(intervals.distance[first, last]),
-                float(intervals.low[first, last]),
+                float(intervals.low[first, last]) if changed else 0.0,
                 float(intervals.high[first, last]),
                 tuple(features),
                 tuple(regions[:top]),
@@ -357,15 +359,15 @@ def _shares(
 Bounds = tuple[int, int, bool, bool]  # of a phase: first, last, changed, merged
 
 
-def _split(p_value: Array, rate: float) -> list[Bounds]:
-    """Split a run where checkpoints differ, from p-values (n, n) of equal behaviour.
+def _split(alike: NDArray[np.bool_]) -> list[Bounds]:
+    """Split a run where checkpoints differ; ``alike``, (n, n), are those that do not.
 
-    A step is a phase of its own if its p-value is at most ``rate``. Others are merged until a
-    checkpoint differs from the first of them. Where p-values are not known, nothing is merged.
+    A step between checkpoints that differ is a phase of its own. Others are merged until a
+    checkpoint differs from the first of them.
     """
-    differ = ~(p_value > rate)
+    differ = ~alike
     result: list[Bounds] = []
-    start, n = 0, len(p_value)
+    start, n = 0, len(alike)
     for here in range(1, n):
         if differ[here - 1, here]:
             if start < here - 1:
@@ -413,9 +415,10 @@ def _region_changes(
         if part < MIN_DIFFERENCE:
             break
         time = None
-        if not q_value[r] > RATE and abs(difference[r]) >= MIN_DIFFERENCE:
+        ends = float(difference[r] - below[r]), float(difference[r] + above[r])
+        chance = q_value[r] > RATE or ends[0] <= 0.0 <= ends[1]
+        if not chance and abs(difference[r]) >= MIN_DIFFERENCE:
             before, after = d.share[:, r].tolist()
-            ends = float(difference[r] - below[r]), float(difference[r] + above[r])
             time = Difference(d.words[r], r, (before, after), *ends, part)
         moved = _main_shift(d, r, part, features)
         # Report what most of the part is about.
@@ -435,7 +438,8 @@ def _main_shift(
         for c, (kind, feature) in enumerate(d.columns)
         if kind == WHERE and not d.finest.noise[region, c]
     ]
-    for _, j in sorted(columns, reverse=True):
+    kept = worth_listing([part for part, _ in columns], [features[j] for _, j in columns])
+    for _, j in sorted(compress(columns, kept), reverse=True):
         low, high = float(d.shift_low[region, j]), float(d.shift_high[region, j])
         width = float(d.ranges[region, j, 1] - d.ranges[region, j, 0]) / (2.0 * USUAL)
         large = abs(float(d.shift[region, j])) >= _MIN_SHIFT * width
@@ -452,6 +456,8 @@ def _feature_changes(
     """Find the features with the largest significant differences of time, and their spans."""
     one = np.eye(len(times.data))
     found = [(float(t[b] - t[a]), span) for span, t in times.best_spans(one[a], one[b])]
+    features = [times.features[span.feature] for _, span in found]
+    found = list(compress(found, worth_listing([size for size, _ in found], features)))
     found.sort(key=lambda best: -abs(best[0]))
     tried = sum(map(len, times.edges))  # Bonferroni: it is the best of so many
     result: dict[Difference, Span] = {}
@@ -463,7 +469,7 @@ def _feature_changes(
         freedom = max(min(n, m) - 1.0, 1.0)
         half = float(half_width(level, np.hypot(error_x, error_y), freedom))
         p_value = interval_p_values(np.array(y - x), np.array(half), freedom, level)
-        if not tried * p_value > RATE:
+        if not (tried * p_value > RATE or abs(y - x) <= half):
             feature, where = times.features[span.feature], span.describe(times.features)
             ends = y - x - half, y - x + half
             change = Difference(where, None, (x, y), *ends, math.nan, feature.name, feature.unit)

@@ -39,6 +39,22 @@ _REGIONS = 2  # reported per episode
 _MAX_CLIPS = 4
 
 
+def compared_words(feature: Feature, mean: float, usual: float) -> str:
+    """Say that a feature has another mean than usual.
+
+    Examples
+    --------
+    >>> compared_words(Feature("height", "m"), -0.3, 0.25)
+    'height −0.3 m on average (others 0.25 m)'
+    """
+    if feature.is_flag:
+        text = f"{feature.name} {percent(mean)} of its time (others {percent(usual)})"
+    else:
+        own, others = (feature.with_unit(f"{x:.3g}") for x in (mean, usual))
+        text = f"{feature.name} {own} on average (others {others})"
+    return text.replace("-", "−")
+
+
 @dataclass(frozen=True)
 class UnusualEpisode:
     """An episode and how far it is from its policy's others."""
@@ -60,12 +76,7 @@ class UnusualEpisode:
         """What is unusual about it, in words."""
         lines = []
         if self.feature is not None:
-            if self.feature.is_flag:
-                mean, usual = f"{percent(self.mean)} of its time", percent(self.usual_mean)
-            else:
-                mean = f"{self.feature.with_unit(f'{self.mean:.3g}')} on average"
-                usual = self.feature.with_unit(f"{self.usual_mean:.3g}")
-            lines.append(f"{self.feature.name} {mean} (others {usual})".replace("-", "−"))
+            lines.append(compared_words(self.feature, self.mean, self.usual_mean))
         for region in self.regions:
             usual, own = map(percent, region.values)
             times = f"{own} of its time (others {usual})"
@@ -238,7 +249,7 @@ def _rank(
                     f"{comparison.folder} has {data.n_episodes} episodes of {label!r}, but {n} "
                     "were described: run the comparison again"
                 )
-            returns, lengths, seeds = data.returns, data.lengths.astype(np.float64), data.seeds
+            returns, lengths, seeds = data.returns, data.episode_steps + 1.0, data.seeds
         ranked.append(PolicyEpisodes(label, times, returns, lengths, int(distances.argmin())))
         candidates += [
             UnusualEpisode(
@@ -276,12 +287,13 @@ def _all_distances(
             "episode adds to a description: compare with --method visitation"
         )
     described = space.descriptions
-    influences = described.rows("influences") if "influences" in described.arrays else None
+    influences = described.influences if "influences" in described.arrays else None
     if isinstance(method, Supervector) and comparison.data is None:
         notes.append("supervectors only describe means, not an episode that is alone in its region")
     elif isinstance(method, Supervector):
         # Leaving out an episode that is alone in its region does not move the region's mean.
-        influences, twin = None, Visitation(method.n_components, device=method.device)
+        influences = None
+        twin = Visitation(method.n_components, of="states", device=method.device)
         method = twin.restore(method.feature_names_, method.fitted_arrays())
         notes.append("supervectors only describe means: episodes are compared by visitation")
     references = space.is_reference
@@ -296,7 +308,7 @@ def _all_distances(
             yield label, np.zeros(data.n_episodes)
         elif method.traits.influences:
             own = method.describe(data, influences=True)
-            yield label, _lengths(method, own, own.rows("influences")[0], 0)
+            yield label, _lengths(method, own, own.influences[0], 0)
         else:
             moved = method.distances(method.leave_one_out(data), data)[:, 0]
             yield label, np.sqrt(np.maximum(moved, 0.0)) if method.traits.squared else moved
@@ -352,13 +364,13 @@ def _episode_means(comparison: ComparisonFolder, data: VisitedStates) -> tuple[A
     deviations[deviations == 0.0] = np.inf  # a constant feature
     shares = np.zeros((data.n_episodes, 0))
     if comparison.has_regions:
-        mixture = comparison.mixture
-        region, _ = assign_regions(data, mixture)
+        mixture, rows = comparison.mixture, comparison.background.view(data)
+        region, _ = assign_regions(rows, mixture)
         counts = [
             np.bincount(region[i:j], minlength=mixture.n_components)
-            for i, j in pairwise(starts.tolist())
+            for i, j in pairwise(rows.episode_starts.tolist())
         ]
-        shares = np.array(counts) / data.lengths[:, None]
+        shares = np.array(counts) / rows.lengths[:, None]
     return sums / data.lengths[:, None], deviations, shares
 
 

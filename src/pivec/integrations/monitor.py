@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _LANDMARKS = 4  # of each description that a space is fitted on
+_TOGETHER = 64  # descriptions whose path is measured at once
 Compared = Descriptions | VisitedStates  # what distances are measured between
 Log = Callable[[dict[str, float], int, Any], None]  # gets values, step and the map
 
@@ -31,7 +32,7 @@ Log = Callable[[dict[str, float], int, Any], None]  # gets values, step and the 
 class Change(NamedTuple):
     """One description of a run and its distances from others, NaN if there is no other.
 
-    Distances are debiased, so they can be slightly negative; intervals have a level of 95 %.
+    Distances are debiased and at least 0; intervals have a level of 95 %.
     """
 
     label: str
@@ -141,7 +142,7 @@ class BehaviourMonitor:
         self._described: list[Descriptions] = []
         self._compared: list[Compared] = []
         self._expert_compared: Compared | None = None
-        self._path_variance = 0.0
+        self._path_length = self._path_variance = 0.0
         self._landmarks: Descriptions | None = None
 
     @property
@@ -250,7 +251,7 @@ class BehaviourMonitor:
         self._compared.append(compared)
         previous = measured[0]
         length, path_interval = self._path(previous)
-        distances = [float(found.distance[0, 0]) for found in measured]
+        distances = [float(np.maximum(found.distance[0, 0], 0.0)) for found in measured]
         bounds = [(float(found.low[0, 0]), float(found.high[0, 0])) for found in measured]
         return Change(
             data.labels[0],
@@ -275,27 +276,30 @@ class BehaviourMonitor:
         """Return the length of the path with its newest leg, and its interval.
 
         Only neighbouring legs share a description and its error, so a leg adds to the variance of
-        the whole path what it adds to that of the last two legs.
+        a long path what it adds to that of its last part.
         """
         from scipy.stats import t
 
         if not self.changes:
             return 0.0, (0.0, 0.0)
-        length = self.changes[-1].path_length + float(leg.distance[0, 0])
-        added = float(leg.standard_error[0, 0]) ** 2
-        last = self._described[-3:]
+        # Legs may be slightly below 0, which makes their sum unbiased.
+        self._path_length = length = self._path_length + float(leg.distance[0, 0])
+        variance = self._path_variance + float(leg.standard_error[0, 0]) ** 2
+        last = self._described[-_TOGETHER:]
         sampled = all("influences" in stop.arrays and stop.n_episodes[0] > 1 for stop in last)
         if self.method.traits.squared and sampled:
             points = np.concatenate([stop.values("points")[0] for stop in last])
-            errors = sampled_travel(points, [stop.rows("influences")[0] for stop in last])[1]
-            added = errors[-1] ** 2 - errors[-2] ** 2
-        self._path_variance = max(self._path_variance + added, 0.0)
+            errors = sampled_travel(points, [stop.influences[0] for stop in last])[1]
+            variance = errors[-1] ** 2
+            if len(last) < len(self._described):
+                variance += self._path_variance - errors[-2] ** 2
+        self._path_variance = max(variance, 0.0)
         fewest = min(
             stop.arrays.get("effective_episodes", stop.n_episodes)[0] for stop in self._described
         )
         quantile = t.ppf((1.0 + leg.level) / 2.0, max(fewest - 1.0, 1.0))
         reach = float(quantile * np.sqrt(self._path_variance))
-        return length, tuple(np.maximum([length - reach, length + reach], 0.0).tolist())
+        return max(length, 0.0), tuple(np.maximum([length - reach, length + reach], 0.0).tolist())
 
     def _measure(self, a: Compared, b: Compared | None) -> Intervals:
         """Measure distances, with intervals if there are any; NaN if there is no other."""

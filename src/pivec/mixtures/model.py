@@ -16,8 +16,8 @@ from pivec.states import Span
 
 Floats = NDArray[np.floating[Any]]
 Starts = NDArray[np.int64]
-SegmentSums = tuple[NDArray[np.float64], NDArray[np.float64]]
-"""Counts (S, K) and centred sums (S, K, D) of segments, as in `Statistics`."""
+SegmentSums = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64] | None]
+"""Counts (S, K), centred sums and, if wanted, squares (S, K, D) of segments; see `Statistics`."""
 FAR = 1e9  # states are clipped at this many deviations from the centre
 
 

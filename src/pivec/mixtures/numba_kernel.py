@@ -206,8 +206,8 @@ def _add_cells(write, tile, model, cells, compensated, sums, squares):
 
 
 @vector_code(types.void)
-def add_rows(write, tile, model, first, n, counts, sums):
-    """Add Σ r (K) and Σ r e (K, D) of n states of a normalised tile to float64 sums.
+def add_rows(write, tile, model, first, n, counts, sums, squares):
+    """Add Σ r (K), Σ r e and Σ r e² (K, D) of n states of a normalised tile to float64 sums.
 
     With vectors of features, because an episode of twenty steps is too short for ones of states.
     """
@@ -215,31 +215,34 @@ def add_rows(write, tile, model, first, n, counts, sums):
     in_eights = D & -8
     with write.loop(0, K) as k:
         shares = k * STRIDE + first
-        nothing = write.constant(0.0, width=0)
-        count = _over_states(
-            write, n, lambda i, running: running + tile.values.number(shares + i), nothing
+        [count] = _over_states(
+            write,
+            n,
+            lambda i, running: [running[0] + tile.values.number(shares + i)],
+            [write.constant(0.0, width=0)],
         )
         with write.when(count > 0.0):
             counts.increase(k, count)
             for begin, end, width in ((0, in_eights, 8), (in_eights, D, 4)):
                 with write.loop(begin, end, width) as d:
-                    _add_features(write, tile, model, first, n, k, d, width, sums)
+                    _add_features(write, tile, model, first, n, k, d, width, sums, squares)
 
 
 def _over_states(write, n, term, nothing):
-    """Sum term(state, running) over n states, in chains and then one by one."""
-    whole = n & -_CHAINS
-    chains = write.loop(0, whole, _CHAINS, [nothing] * _CHAINS)
+    """Sum the numbers of term(state, running) over n states, in chains and then one by one."""
+    whole, size = n & -_CHAINS, len(nothing)
+    chains = write.loop(0, whole, _CHAINS, nothing * _CHAINS)
     with chains as i:
-        chains.sums = [term(i + c, running) for c, running in enumerate(chains.sums)]
-    rest = write.loop(whole, n, 1, [write.sum(chains.sums)])
+        parts = [chains.sums[size * c : size * (c + 1)] for c in range(_CHAINS)]
+        chains.sums = [x for c, running in enumerate(parts) for x in term(i + c, running)]
+    rest = write.loop(whole, n, 1, [write.sum(chains.sums[j::size]) for j in range(size)])
     with rest as i:
-        rest.sums = [term(i, rest.sums[0])]
-    return rest.sums[0]
+        rest.sums = term(i, rest.sums)
+    return rest.sums
 
 
-def _add_features(write, tile, model, first, n, k, d, width, sums):
-    """Add Σ r e of n states for a component and so many features."""
+def _add_features(write, tile, model, first, n, k, d, width, sums, squares):
+    """Add Σ r e and Σ r e² of n states for a component and so many features."""
     D = model.means.shape[1]
     at = k * D + d
 
@@ -247,12 +250,17 @@ def _add_features(write, tile, model, first, n, k, d, width, sums):
         mean = model.means.vector(at, width)
         low = model.means_low.vector(at, width) if compensated else None
 
-        def product(i, running):
+        def products(i, running):
             row = (first + i) * D + d
             e = _difference(tile.rows, tile.rows_low, row, mean, low, width)
-            return tile.values.spread(k * STRIDE + first + i, width).times_plus(e, running)
+            part = tile.values.spread(k * STRIDE + first + i, width) * e
+            return [running[0] + part, part.times_plus(e, running[1])]
 
-        sums.increase(at, _over_states(write, n, product, write.constant(0.0, width)))
+        nothing = [write.constant(0.0, width)] * 2
+        for array, total in zip(
+            (sums, squares), _over_states(write, n, products, nothing), strict=True
+        ):
+            array.increase(at, total)
 
     _either_way(write, model, d, add, width)
 
@@ -350,8 +358,8 @@ def sum_chunk(block, first, last, model, hard, tile, counts, sums, squares):
 
 
 @part
-def _close(tile, factors, counts, sums):
-    """Add the segment in the tile, its n (K) and f · factors (K, D), and empty the tile's."""
+def _close(tile, factors, counts, sums, squares):
+    """Add the segment in the tile, n (K), f · factors and s · factors² (K, D); empty the tile's."""
     K, D = sums.shape
     for k in range(K):
         count = tile.open_counts[k]
@@ -361,14 +369,16 @@ def _close(tile, factors, counts, sums):
         counts[k] += count
         for d in range(D):
             sums[k, d] += tile.open_sums[k, d] * factors[k, d]
-            tile.open_sums[k, d] = 0.0
+            squares[k, d] += tile.open_squares[k, d] * factors[k, d] ** 2
+            tile.open_sums[k, d] = tile.open_squares[k, d] = 0.0
 
 
 @compiled
 def sum_segments(
-    block, first, last, starts, segment, final, model, tile, counts, sums, edge_counts, edge_sums
-):
-    """Add rows first to last to their segments' counts and sums; NaN if a row is not finite.
+    block, first, last, starts, segment, final, model, tile,
+    counts, sums, squares, edge_counts, edge_sums, edge_squares,
+):  # fmt: skip
+    """Add rows first to last to the sums of their segments; NaN if a row is not finite.
 
     ``segment`` and ``final`` are those that hold the first and the last row: what belongs to them
     goes into edges 0 and 1, because neighbouring runs may have parts of them too.
@@ -387,16 +397,16 @@ def sum_segments(
         a = np.int64(0)
         while a < in_tile:
             b = min(in_tile, starts[s + 1] - row, a + _PIECE)
-            add_rows(tile, model, a, b - a, tile.open_counts, tile.open_sums)
+            add_rows(tile, model, a, b - a, tile.open_counts, tile.open_sums, tile.open_squares)
             a = b
             if row + b < starts[s + 1] and row + b < last:
                 continue
-            n, f = counts[s], sums[s]
+            n, f, q = counts[s], sums[s], squares[s % len(squares)]
             if s == segment:
-                n, f = edge_counts[0], edge_sums[0]
+                n, f, q = edge_counts[0], edge_sums[0], edge_squares[0]
             elif s == final:
-                n, f = edge_counts[1], edge_sums[1]
-            _close(tile, model.inverse_deviations, n, f)
+                n, f, q = edge_counts[1], edge_sums[1], edge_squares[1]
+            _close(tile, model.inverse_deviations, n, f, q)
             s += 1
             while s < len(counts) and starts[s + 1] <= row + b:
                 s += 1
@@ -439,7 +449,7 @@ class Packed(NamedTuple):
 class Tile(NamedTuple):
     """Room for one tile: states by row and by feature with low parts, and what comes of them.
 
-    ``open_counts`` and ``open_sums`` are those of the segment that is being summed, in float64.
+    ``open_counts`` and the other two are of the segment that is being summed, in float64.
     """
 
     rows: Any
@@ -454,6 +464,7 @@ class Tile(NamedTuple):
     work: Any
     open_counts: Any
     open_sums: Any
+    open_squares: Any
 
 
 def new_tile(model: Packed) -> Tile:
@@ -461,7 +472,7 @@ def new_tile(model: Packed) -> Tile:
     K, D = model.means.shape
     shapes = ((TILE, D), (TILE, D), (D, STRIDE), (D, STRIDE), (K, STRIDE), TILE, TILE, TILE, K)
     rooms = [np.zeros(shape, np.float32) for shape in shapes]
-    return Tile._make([*rooms, np.zeros(K), np.zeros(K), np.zeros((K, D))])
+    return Tile._make([*rooms, np.zeros(K), np.zeros(K), *np.zeros((2, K, D))])
 
 
 def pack(mixture: Mixture) -> Packed:
@@ -569,12 +580,13 @@ def add_segments(
     block: NDArray[Any], starts: Starts, mixture: Mixture, into: SegmentSums, first_row: int = 0
 ) -> None:
     """Add the statistics of the segments of a block; see `Kernel.add_segments`."""
-    counts, sums = into
+    counts, sums, squares = into
     states, model = _readable(block), pack(mixture)
     n_runs = -(-len(states) // _RUN)
+    squares = np.zeros_like(sums[:1]) if squares is None else squares  # all go into one
     # The first and the last segment of a run may go on in its neighbours: they are added in order.
     edge_counts = np.zeros((n_runs, 2, *counts.shape[1:]))
-    edge_sums = np.zeros((n_runs, 2, *sums.shape[1:]))
+    edge_sums, edge_squares = np.zeros((2, n_runs, 2, *sums.shape[1:]))
     edges = np.zeros((n_runs, 2), dtype=np.int64)
 
     def work(i: int, first: int, last: int, tile: Tile) -> float:
@@ -582,8 +594,8 @@ def add_segments(
         edges[i] = s0, s1 - 1
         return float(
             sum_segments(
-                states, first, last, starts, s0, s1 - 1, model, tile, counts, sums,
-                edge_counts[i], edge_sums[i],
+                states, first, last, starts, s0, s1 - 1, model, tile,
+                counts, sums, squares, edge_counts[i], edge_sums[i], edge_squares[i],
             )
         )  # fmt: skip
 
@@ -591,3 +603,4 @@ def add_segments(
     for i, e in np.ndindex(n_runs, 2):
         counts[edges[i, e]] += edge_counts[i, e]
         sums[edges[i, e]] += edge_sums[i, e]
+        squares[edges[i, e] % len(squares)] += edge_squares[i, e]

@@ -123,21 +123,22 @@ def add_segments(
     block: NDArray[Any], starts: Starts, mixture: Mixture, into: SegmentSums, first_row: int = 0
 ) -> None:
     """Add the statistics of the segments of a block; see `Kernel.add_segments`."""
-    counts, sums = into
+    counts, sums, squares = into
     linear, constants = coefficients(mixture)
-    deviations = np.sqrt(mixture.variances)
     with single_threaded_blas():
         for first in range(0, len(block), _TILE):
             last = min(first + _TILE, len(block))
             check_finite(block[first:last], first_row + first)
             powers = _powers(block[first:last], mixture)
             shares, _ = _responsibilities(powers, linear, constants, False)
-            x = powers[:, mixture.n_features :]
             for s in range(*overlapping(starts, first, last)):
                 rows = slice(max(starts[s] - first, 0), min(starts[s + 1], last) - first)
                 n = shares[:, rows].sum(axis=1)
                 counts[s] += n
-                sums[s] += (shares[:, rows] @ x[rows] - n[:, None] * mixture.means) / deviations
+                second, first_order = centred(shares[:, rows] @ powers[rows], n, mixture)
+                sums[s] += first_order
+                if squares is not None:
+                    squares[s] += second
 
 
 def moments(block: NDArray[Any], first_row: int = 0) -> tuple[Array, Array]:

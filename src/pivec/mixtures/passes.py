@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
-from itertools import pairwise
 from typing import Any, Protocol, cast
 
 import numpy as np
@@ -64,7 +63,7 @@ class Kernel(Protocol):
     def add_segments(
         self, block: Any, starts: Starts, mixture: Mixture, into: SegmentSums, first_row: int = 0
     ) -> None:
-        """Add the counts and sums of segments, rows starts[s] to starts[s + 1].
+        """Add the counts, sums and squares of segments, rows starts[s] to starts[s + 1].
 
         The first segment may begin before the block (a negative start), the last end after it.
         """
@@ -215,12 +214,7 @@ def _of_segments(
     kernel: Kernel, block: Any, part: tuple[int, int, Starts], mixture: Mixture, squares: bool
 ) -> PolicyStatistics:
     """Statistics of the policies of a block; those of a policy that is cut are added later."""
-    first, last, starts = part
+    first, _, starts = part
     result = PolicyStatistics.zero(len(starts) - 1, mixture, squares)
-    if not squares:
-        kernel.add_segments(block, starts, mixture, (result.counts, result.sums), first)
-        return result
-    for p, (low, high) in enumerate(pairwise(np.clip(starts, 0, last - first).tolist())):
-        if high > low:
-            result.add(p, kernel.accumulate(block[low:high], mixture, False, first + low))
+    kernel.add_segments(block, starts, mixture, (result.counts, result.sums, result.squares), first)
     return result

@@ -117,13 +117,12 @@ class TorchKernel:
         self, block: Any, starts: Starts, mixture: Mixture, into: SegmentSums, first_row: int = 0
     ) -> None:
         """Add the statistics of the segments of a block; see `Kernel.add_segments`."""
-        counts, sums = into
+        counts, sums, squares = into
         states = self._on_device(block, first_row)
         K, D = mixture.means.shape
         model = self._model(mixture)
-        means, deviations = self._tensor(mixture.means), self._tensor(np.sqrt(mixture.variances))
-        # Groups of segments whose sums, (S, K, D), stay within the room.
-        group = max(1, _ROOM // (8 * K * D))
+        # Groups of segments whose sums, (S, K, 2D), stay within the room.
+        group = max(1, _ROOM // (16 * K * D))
         for first, tile in self._tiles(states, 4 * max(2 * D, K)):
             powers, shares, _ = _responsibilities(tile, *model)
             last = first + len(tile)
@@ -131,9 +130,12 @@ class TorchKernel:
             for g0 in range(s0, s1, group):
                 g1 = min(g0 + group, s1)
                 inside = np.clip(starts[g0 : g1 + 1], first, last) - first
-                n, f = self._segment_sums(shares, powers[:, D:], inside)
-                counts[g0:g1] += n.cpu().numpy()
-                sums[g0:g1] += ((f - n[..., None] * means) / deviations).cpu().numpy()
+                n, raw = (t.cpu().numpy() for t in self._segment_sums(shares, powers, inside))
+                second, first_order = centred(raw, n, mixture)
+                counts[g0:g1] += n
+                sums[g0:g1] += first_order
+                if squares is not None:
+                    squares[g0:g1] += second
 
     def _segment_sums(
         self, shares: torch.Tensor, x: torch.Tensor, starts: NDArray[np.int64]

@@ -22,6 +22,8 @@ from pivec.terminal import print_table, printable, say, text_columns
 from pivec.text import interval, n_policies, percent, shorten_names
 
 _PLAN_ROWS = 20  # policies in the table of a plan
+_KINDS = 4  # of episodes, and pairs whose episodes differ
+_VIEWS = 6  # of a verdict that are printed
 
 
 def print_summary(findings: Findings) -> None:
@@ -55,7 +57,14 @@ def print_summary(findings: Findings) -> None:
     if measured.n_known:
         say(f"* {UNSURE}: {len(measured.alike)} of {measured.n_known} pairs")
     if findings.behaviours:
-        say(f"{findings.behaviours_words} (policies of a class {UNSURE}; see map.csv)")
+        margin = f"mean distance up to {findings.behaviours.margin:.2g}"
+        say(f"{findings.behaviours_words} ({margin}; see map.csv)")
+    if findings.kinds is not None and len(findings.kinds) > 1:
+        say(f"{findings.kinds.headline()} (shares of each policy are in kinds.csv):")
+        for kind in findings.kinds.kinds[:_KINDS]:
+            say(f"  {kind.number}: {percent(kind.share)} of episodes, {kind.name}")
+    for a, b, p, _ in findings.unlike_episodes[:_KINDS]:
+        say(f"{a} and {b} {UNSURE} on average, but their episodes differ (p = {p:.2g})")
     if shared:
         say("apart: share of their time that the two policies spend in different regions")
     if findings.distances_note:
@@ -113,38 +122,44 @@ def print_store(store: Store) -> None:
 
 
 def headline(answer: EquivalenceTest) -> str:
-    """Return the verdict as a sentence.
-
-    Examples
-    --------
-    >>> headline(EquivalenceTest("unclear", ("a", "b"), 0.01, 0.0, 0.04, 0.3, "permutation", 0.02,
-    ...                   0.95, (20, 20), 160, "visitation"))
-    'a and b: unclear, about 140 more episodes of each are needed'
-    """
+    """Return the verdict as a sentence."""
     a, b = answer.labels
     if answer.verdict != "unclear":
         return f"{a} and {b}: {'the same' if answer.verdict == 'same' else 'different'}"
     more = answer.more_episodes
     how = "more episodes" if more is None else f"about {more:,} more episodes of each"
-    return f"{a} and {b}: unclear, {how} are needed"
+    what = "different, size unclear" if answer.is_significant else "unclear"
+    return f"{a} and {b}: {what}, {how} are needed"
 
 
 def reasons(answer: EquivalenceTest) -> list[str]:
     """Return the numbers behind the verdict, one line each."""
-    shown = max(answer.distance, 0.0)  # without noise it may be slightly negative
-    lines = [f"distance {shown:.4g} by {answer.method}, margin {answer.margin:g}"]
-    if math.isfinite(answer.high):
-        lines.append(
-            f"at least {answer.low:.4g} and at most {answer.high:.4g}, each with "
-            f"{100 * answer.level:g} % confidence, "
-            f"from {answer.episodes[0]} and {answer.episodes[1]} episodes"
-        )
-    lines.append(f"p = {answer.p_value:.3g} ({answer.test} test of no difference)")
+    views = sorted(answer.views, key=lambda view: -view.high / view.margin)
+    if answer.differing:
+        views = answer.differing
+    sure = f"{100 * answer.level:g} % confidence"
+    lines = [
+        f"{view.name}: distance {max(view.distance, 0.0):.3g} "
+        f"({view.low:.3g} to {view.high:.3g}), margin {view.margin:g}"
+        + f"; {view.words}"
+        * bool(view.words)
+        for view in views[:_VIEWS]
+    ]
+    n = len(answer.views)
+    if answer.verdict == "same":
+        where = f"all {n} views" if n > 1 else answer.views[0].name
+        lines.insert(0, f"below the margin in {where} with {sure}; the largest bounds:")
+    elif answer.verdict == "different":
+        lines.insert(0, f"beyond the margin in {len(views)} of {n} views with {sure}:")
+    else:
+        lines.insert(0, f"not certain in {sum(not v.is_within for v in views)} of {n} views:")
+    lines.append(f"from {answer.episodes[0]} and {answer.episodes[1]} episodes")
+    lines.append(f"p = {answer.p_value:.3g} ({answer.test} test of no difference in any view)")
     if answer.overlap is not None:
         apart = 100 * (1 - answer.overlap)
         lines.append(f"they spend {apart:.0f} % of their time in different regions")
-    if answer.verdict == "same" and answer.p_value <= 1 - answer.level:
-        lines.append("there is a difference, but it is smaller than the margin")
+    if answer.verdict == "same" and answer.is_significant:
+        lines.append("there is a difference, but it is smaller than the margins")
     return lines
 
 
@@ -194,7 +209,7 @@ def print_plan(plan: Plan) -> None:
         say(f"and {len(order) - _PLAN_ROWS} policies that need fewer; --json prints all pairs")
     say(f"±: half-width of the {100 * plan.level:g} % interval of a distance")
     if plan.to_decide is not None:
-        say(f"same: `pivec same` reaches the right verdict in {100 * POWER:g} % of cases")
+        say(f"same: `pivec same` finds equal behaviour the same in {100 * POWER:g} % of cases")
 
 
 def plan_json(plan: Plan) -> dict[str, Any]:

@@ -127,7 +127,7 @@ def matrix_figure(
     signs = {
         f"{'hatched' if hatched else 'white'}: {UNSURE} (q > {RATE:g})": shown is not cells,
         "the uncertainty of distances is not shown": certain is None and n > 1,
-        "right: classes of policies that cannot be distinguished": bool(classes),
+        "right: classes of policies that behave alike": bool(classes),
         f"the scale omits the largest 1 %, up to {rounded(cells.max(), 3)}": beyond,
         f"each cell is the mean of about {rounded((n / MAX_CELLS) ** 2, 2)} pairs": n > MAX_CELLS,
     }

@@ -81,6 +81,9 @@ def pair_html(pair: PairExplanation, command: str = "") -> str:
     ends = "" if math.isnan(e.low) else f", {interval(max(e.low, 0.0), e.high)}"
     shown = e.distance if pair.different is None else max(e.estimate, 0.0)
     figures = {f"distance{ends}": rounded(shown, 3)}
+    if (motion := pair.motion) is not None:
+        places = f"distance of places alone, {interval(max(motion.low, 0.0), motion.high)}"
+        figures[places] = rounded(max(motion.places, 0.0), 3)
     if (n := len(e.order)) > 1:
         sure = int((~e.regions.noise).sum())
         figures["regions differ beyond chance"] = f"{thousands(sure)} of {thousands(n)}"
@@ -113,17 +116,18 @@ def overview_html(overview: Overview, command: str = "") -> str:
 
 def _pair_context(pair: PairExplanation, prefix: str = "") -> dict[str, Any]:
     """Return what the sections of a pair show; the prefix keeps ids of several pairs apart."""
-    e, shown = pair.decomposition, list(pair.leading)
+    e, shown = pair.parts, list(pair.leading)
     kinds = [kind for kind in KIND_WORDS if kind in e.kinds]
     edge = _longest(e.regions.measured[shown], e.regions.high[shown])
     longest_time = _longest(e.share[:, shown], e.share_high[:, shown])
     return {
         "explained": pair,
         "prefix": prefix,
-        "alone": len(e.order) == 1,
+        "alone": len(pair.decomposition.order) == 1,
         "headline": pair.headline().removeprefix("{} and {}".format(*pair.labels)),
+        "rules": capitalized(pair.rules.words()[0]) if pair.rules else "",
         "kinds": [KIND_WORDS[kind] for kind in kinds],
-        "n_rest": len(e.order) - len(shown),
+        "n_rest": _n_rest(pair),
         "rest": max(1.0 - sum(map(pair.share, shown)), 0.0),
         "regions": [_region_context(pair, region, kinds, edge, longest_time) for region in shown],
         "features": list(_feature_rows(pair)),
@@ -133,10 +137,11 @@ def _pair_context(pair: PairExplanation, prefix: str = "") -> dict[str, Any]:
 def _region_context(
     pair: PairExplanation, region: int, kinds: Sequence[str], edge: float, longest_time: float
 ) -> dict[str, Any]:
-    e = pair.decomposition
+    e = pair.parts
     sizes = np.array([e.kinds[kind].measured[region] for kind in kinds])
     starts = np.cumsum(np.maximum(sizes, 0.0)) - sizes
-    gist = f"region {region}: {percent(pair.share(region))} of the distance"
+    regions = f"region{'s' * (len(e.members[region]) > 1)} {_numbers(e.members[region])}"
+    gist = f"{regions}: {percent(pair.share(region))} of the distance"
     if (total := sizes.sum()) > 0 and len(sizes) > 1:
         largest = int(np.argmax(sizes))
         gist += f", {percent(sizes[largest] / total)} of it due to {KIND_WORDS[kinds[largest]]}"
@@ -148,7 +153,7 @@ def _region_context(
         whisker = _whisker(e.share_low[side, region], e.share_high[side, region], longest_time)
         times.append((width, whisker, *_time(e, side, region)))
     return {
-        "number": region,
+        "regions": regions,
         "name": e.words[region],
         "noise": bool(e.regions.noise[region]),
         "share": pair.share(region),
@@ -172,7 +177,7 @@ def _region_context(
 
 
 def _shift_context(pair: PairExplanation, region: int, shift: Shift) -> dict[str, Any]:
-    e, feature = pair.decomposition, pair.features[shift.feature]
+    e, feature = pair.parts, pair.features[shift.feature]
     means = e.means[:, region, shift.feature].tolist()
     ends = [x for x in (*means, *e.ranges[region, shift.feature].tolist()) if math.isfinite(x)]
     return {
@@ -240,21 +245,30 @@ def _whisker(low: float, high: float, edge: float) -> tuple[str, str] | None:
 
 def print_pair(pair: PairExplanation) -> None:
     """Print the headline, a table of the leading regions, and what the rest adds up to."""
-    e, wide, alone = pair.decomposition, _is_wide(), len(pair.decomposition.order) == 1
+    e, wide, alone = pair.parts, _is_wide(), len(pair.decomposition.order) == 1
     say(pair.headline())
     for name, label, episodes, mean in zip(
         "AB", pair.labels, pair.episodes, pair.mean_returns, strict=True
     ):
         gained = f", mean return {rounded(mean, 3)}" if math.isfinite(mean) else ""
         say(f"  {name}: {label}, {_counted(episodes, 'episode')}{gained}")
-    heads = ["region", "share", "part", "time of A", "time of B"]
+    if pair.rules is not None:
+        summary, *rules = pair.rules.words()
+        say(f"{summary}{':' * bool(rules)}")
+        for rule in rules:
+            say(f"  {rule}")
+    if spreads := pair.spread_words():
+        say(f"B has {' and '.join(spreads)}")
+    if shifts := pair.average_shifts()[:_SHIFTS]:
+        say(f"on average, from A to B: {', '.join(_shift(pair, shift) for shift in shifts)}")
+    heads = ["regions", "share", "part", "time of A", "time of B"]
     heads.append("where, and what shifts there from A to B")
     if alone:
         heads = ["share", "part", "mean of A", "mean of B", "feature, and what differs most"]
     columns = text_columns(*heads, left=(len(heads) - 1,))
     rows = _lone_feature_rows(pair) if alone else _region_rows(pair)
     print_table([column for column in columns if wide or column.title != "part"], rows)
-    if rest := len(e.order) - len(pair.leading):
+    if rest := _n_rest(pair):
         share = sum(map(pair.share, pair.leading))
         others = "the other region" if rest == 1 else f"the other {rest} regions"
         say(
@@ -268,22 +282,32 @@ def print_pair(pair: PairExplanation) -> None:
         )
     if (e.features.noise if alone else e.regions.noise[list(pair.leading)]).any():
         say("* may be chance" if pair.different is not None else "* uncertainty not known")
-    if shifts := pair.average_shifts()[:_SHIFTS]:
-        say(f"on average, from A to B: {', '.join(_shift(pair, shift) for shift in shifts)}")
+    for line in pair.episode_words("AB"):
+        say(line)
 
 
 def _region_rows(pair: PairExplanation) -> Iterator[Sequence[str | Sequence[str]]]:
-    e = pair.decomposition
+    e = pair.parts
     for region in pair.leading:
         shifts = pair.significant_shifts(region)[:1]
         yield (
-            f"{region}{' *' if e.regions.noise[region] else ''}",
+            _numbers(e.members[region]) + " *" * bool(e.regions.noise[region]),
             percent(pair.share(region)),
             _part(e.regions, region),
             _time(e, 0, region),
             _time(e, 1, region),
             [e.words[region], *(f"→ {_shift(pair, shift)}" for shift in shifts)],
         )
+
+
+def _numbers(regions: Sequence[int]) -> str:
+    """Write the numbers of merged regions, of which the first is the largest."""
+    return str(regions[0]) + f" +{len(regions) - 1}" * (len(regions) > 1)
+
+
+def _n_rest(pair: PairExplanation) -> int:
+    """Count the regions that are not shown."""
+    return len(pair.decomposition.order) - sum(len(pair.parts.members[row]) for row in pair.leading)
 
 
 def _lone_feature_rows(pair: PairExplanation) -> Iterator[Sequence[str | Sequence[str]]]:

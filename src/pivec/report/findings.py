@@ -22,7 +22,18 @@ from pivec.characterizations import (
     measure,
 )
 from pivec.errors import PivecError, PivecWarning, UsageError
-from pivec.explanations import Feature, features_of, region_names
+from pivec.explanations import (
+    TOP,
+    ComparisonFolder,
+    EpisodeKinds,
+    Feature,
+    columns_of,
+    episode_tests,
+    find_kinds,
+    region_names,
+    stored_states,
+    with_names,
+)
 from pivec.figures import LONE_COLOUR, group_colours
 from pivec.policies import also_called
 from pivec.report.groups import GroupComparison, groups_in
@@ -38,6 +49,7 @@ MAX_CLASS_COLOURS = 10  # behaviour classes with a colour of their own
 MAX_CSV = 1000
 DISTANCES_CSV, DISTANCES_NPZ = "distances.csv", "distances.npz"
 UNSURE = "cannot be distinguished"
+MAX_TESTS = 50  # pairs whose episodes are compared
 MAX_LINKS = 400  # more lines between policies would hide the map
 
 
@@ -67,7 +79,7 @@ class PairRow:
     policy: str
     other: str
     distance: float  # at least 0; without the noise of sampling where there is an interval
-    low: float  # ends of the interval; NaN where they are not known, as the rest
+    low: float  # 0 exactly if q > 0.05; NaN where it is not known, as the rest
     high: float
     overlap: float  # share of their time that the two spend in the same places
     p: float  # of "the same behaviour"
@@ -76,7 +88,7 @@ class PairRow:
     @property
     def alike(self) -> bool:
         """Whether the two cannot be distinguished: chance explains their distance."""
-        return self.q > RATE
+        return self.low <= 0.0
 
 
 class PolicyTable(tuple[PolicyRow, ...]):
@@ -147,7 +159,7 @@ class Findings:
     log: RunLog
     method: str = ""  # how policies are described and compared; blank lines part paragraphs
     formula: str = ""  # of the distance, in one line
-    behaviours: BehaviourClasses | None = None  # classes of policies that do not differ
+    behaviours: BehaviourClasses | None = None  # classes of policies that behave alike
     groups: GroupComparison | None = None  # where there are groups of runs
     space: Space | None = None  # with positions; None in a report without a characterization
 
@@ -165,8 +177,11 @@ class Findings:
     def of(cls, space: Space, measured: Measured, log: RunLog) -> Findings:
         """Compute everything that is shown of a space whose distances were measured."""
         classes = None
-        if (sure := measured.intervals) is not None:
-            classes = behaviour_classes(sure.p_value, sure.distance, space.descriptions.labels)
+        margin = log.settings.get("margin") or space.method.traits.margin
+        if (sure := measured.intervals) is not None and margin:
+            # The distance of a policy with a single episode includes an unknown noise.
+            known = np.where(np.isnan(sure.p_value), np.nan, sure.distance)
+            classes = behaviour_classes(known, space.descriptions.labels, margin)
         words = [space.method.traits.explanation, background_words(log.settings)]
         return cls(
             environment=str(space.collected.get("environment", "")),
@@ -176,7 +191,7 @@ class Findings:
             method="\n\n".join(filter(None, words)),
             formula=space.method.traits.formula,
             behaviours=classes or None,
-            groups=groups_in(space, measured.intervals),
+            groups=groups_in(space, measured.intervals, margin),
             space=space,
         )
 
@@ -223,16 +238,19 @@ class Findings:
     @cached_property
     def features(self) -> tuple[Feature, ...]:
         """Names and units of the features of a state."""
-        if self.space is None:
-            return ()
-        return features_of(self.space.collected, self.space.method.feature_names_)
+        return () if self.space is None else self.columns[: len(self.space.method.feature_names_)]
+
+    @cached_property
+    def columns(self) -> tuple[Feature, ...]:
+        """Names and units of what regions consist of: features of a state, maybe their steps."""
+        return () if self.space is None else columns_of(self.space.method, self.space.collected)
 
     @cached_property
     def region_names(self) -> tuple[str, ...]:
         """Names of the regions of the background model, if there is one."""
         if self.space is None or not isinstance(self.space.method, BackgroundModel):
             return ()
-        return tuple(region_names(self.space.method, self.features))
+        return region_names(self.space.method.background_, self.features)
 
     def distance(self, i: int, j: int) -> float:
         """Return the distance of two policies as measured; NaN if it is not known."""
@@ -245,6 +263,38 @@ class Findings:
         return float(self.space.method.distances(a, b)[0, 0])
 
     @cached_property
+    def _stored(self) -> ComparisonFolder | None:
+        """The space with the states beside it, if they are there."""
+        folder = self.log.folder
+        if self.space is None or (data := stored_states(folder, self.policies.labels)) is None:
+            return None
+        return ComparisonFolder(folder, self.space, data)
+
+    @cached_property
+    def kinds(self) -> EpisodeKinds | None:
+        """Kinds of episodes; None if there are no states, or no regions."""
+        return None if self._stored is None else find_kinds(self._stored)
+
+    @cached_property
+    def unlike_episodes(self) -> list[tuple[str, str, float, float]]:
+        """Pairs that cannot be distinguished on average, but by their episodes: labels, p, q.
+
+        Of these pairs the nearest are tested.
+        """
+        stored = self._stored
+        if stored is None or not stored.has_regions:
+            return []
+        usable = {row.label for row in self.policies if row.episodes > 1} & set(
+            stored.states.labels
+        )
+        rows = sorted(
+            self.rows_of(self.measured.alike), key=lambda row: (row.distance, row.policy, row.other)
+        )
+        pairs = [(row.policy, row.other) for row in rows if {row.policy, row.other} <= usable]
+        tests = episode_tests(stored, pairs[:MAX_TESTS])
+        return [test for test in tests if test[3] <= RATE]
+
+    @cached_property
     def decompositions(self) -> dict[tuple[int, int], Decomposition]:
         """The distances of the notable pairs in parts, if the characterization has these."""
         result: dict[tuple[int, int], Decomposition] = {}
@@ -255,12 +305,13 @@ class Findings:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", PivecWarning)  # measuring has warned
                 try:
-                    found = method.decompose(described.select([i]), described.select([j]))
+                    rows = described.select([i]), described.select([j])
+                    found = method.decompose(*rows, n_groups=TOP)
                 except PivecError:
                     break
-            if self.region_names:
-                names = tuple(feature.name for feature in self.features)
-                found = found.named(self.region_names, names)
+            if isinstance(method, BackgroundModel):
+                background = method.background_
+                found = with_names(found, background, self.columns, self.region_names)
             result[i, j] = found
         return result
 
@@ -300,7 +351,7 @@ class Findings:
         rest = f"; {thousands(untested)} more {'has' if untested == 1 else 'have'} too few episodes"
         return (
             f"{n_policies(known)} in {thousands(n)} behaviour class{'es' * (n != 1)}"
-            f"{f'{rest} for a test' if untested else ''}"
+            f"{rest if untested else ''}"
         )
 
     @property

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pivec.arguments import Count, Seed, checked
+from pivec.arguments import Count, Positive, Seed, checked
 from pivec.characterizations import Space, without_noise
 from pivec.errors import PivecWarning, UsageError
 from pivec.policies import Patterns, group_names, natural_key, rows_of_runs
@@ -69,7 +69,7 @@ class GroupComparison:
     grouping: str  # how the groups were formed
     left_out: tuple[str, ...]  # runs and policies that are in no group
     last: int | None  # only the last N checkpoints of each run were used; all if None
-    similarity: str  # how similarities were computed from distances
+    margin: float | None  # distance at which behaviours count as different in the diversity
     level: float
     runs: tuple[str, ...]  # all runs in groups
     run_distances: tuple[tuple[float, ...], ...]  # between their mean behaviours
@@ -91,6 +91,7 @@ def compare_groups(
     last: Count | None = None,
     seed: Seed = 0,
     level: float = 0.95,
+    margin: Positive | None = None,
     intervals: Intervals | None = None,
 ) -> GroupComparison:
     """Compare groups of runs, for example several PPO runs with several A2C runs.
@@ -109,6 +110,9 @@ def compare_groups(
         Random seed of the test, used if there are too many permutations to try all.
     level : float
         Confidence level of the intervals.
+    margin : float, optional
+        Scale of the effective number of behaviours: two policies at distance d are exp(−d/margin)
+        similar. By default that of the method, see `Traits.margin`; without one, the number is NaN.
     intervals : Intervals, optional
         Intervals of all distances in the space, if they have been computed already.
 
@@ -159,7 +163,7 @@ def compare_groups(
     between, between_noise = (run_distances(x, shares) for x in (squares, noise))
     others = 1.0 - np.eye(len(runs))
     means, means_noise = (others * (shares @ x @ shares.T) for x in (squares, noise))
-    similarities, similarity_words = similarity(distances, method.traits.max_distance)
+    margin = margin or method.traits.margin
     largest = method.traits.max_distance or math.inf
     members: dict[str, list[int]] = {}
     for number, run in enumerate(runs):
@@ -173,14 +177,18 @@ def compare_groups(
     def group(name: str, own: list[int]) -> RunGroup:
         at = _block(own, own)
         policies = np.flatnonzero(shares[own].any(axis=0))
-        alike = similarities[_block(policies, policies)]
+        apart = np.maximum(distances[_block(policies, policies)], 0.0)
+        behaviours = Estimate(math.nan)
+        if margin is not None:
+            own_shares = shares[_block(own, policies)]
+            behaviours = effective_number(np.exp(-apart / margin), own_shares, level)
         return RunGroup(
             name,
             tuple(runs[k] for k in own),
             len(policies),
             distance(mean_within(between[at], between_noise[at], level)),
             distance(mean_within(means[at], means_noise[at], level)),
-            effective_number(alike, shares[_block(own, policies)], level),
+            behaviours,
         )
 
     def test(*groups: list[int]) -> Permanova | None:
@@ -188,7 +196,8 @@ def compare_groups(
         if not 1 < len(groups) < len(chosen):
             return None
         numbers = [number for number, own in enumerate(groups) for _ in own]
-        return permanova(between[_block(chosen, chosen)], numbers, seed=seed)
+        at = _block(chosen, chosen)
+        return permanova(between[at], numbers, seed=seed, noise=between_noise[at])
 
     def pair(a: str, b: str) -> GroupPair:
         at = _block(members[a], members[b])
@@ -203,7 +212,7 @@ def compare_groups(
         grouping=grouping,
         left_out=tuple(sorted(left_out, key=natural_key)),
         last=last,
-        similarity=similarity_words,
+        margin=margin,
         level=level,
         runs=runs,
         run_distances=tuple(
@@ -216,37 +225,17 @@ def _block(rows: ArrayLike, columns: ArrayLike) -> Any:
     return np.ix_(np.asarray(rows), np.asarray(columns))
 
 
-def groups_in(space: Space, intervals: Intervals | None) -> GroupComparison | None:
+def groups_in(
+    space: Space, intervals: Intervals | None, margin: float | None = None
+) -> GroupComparison | None:
     """Compare groups of runs found by name or algorithm; None if there are fewer than two."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PivecWarning)  # measuring has warned
         try:
-            result = compare_groups(space, intervals=intervals)
+            result = compare_groups(space, intervals=intervals, margin=margin)
         except UsageError:  # no runs, or none that belong together
             return None
     return result if len(result.groups) > 1 else None
-
-
-def similarity(distances: Array, largest: float | None) -> tuple[Array, str]:
-    """Convert distances to similarities (1: equal, 0: nothing in common), and describe how.
-
-    ``largest`` is the distance of policies that have nothing in common. If there is none,
-    similarities can only be compared within the same comparison.
-
-    Examples
-    --------
-    >>> similarity(np.array([[0.0, 0.3], [0.3, 0.0]]), 1.0)[0]
-    array([[1. , 0.7],
-           [0.7, 1. ]])
-    """
-    if largest is not None:
-        scaled = "distance" if largest == 1 else f"distance / {largest:g}"
-        return np.maximum(1.0 - distances / largest, 0.0), f"1 - {scaled}"
-    others = distances[np.triu_indices(len(distances), 1)]
-    scale = float(np.median(others)) if len(others) else 0.0
-    if scale <= 0:
-        scale = float(others.max(initial=0.0)) or 1.0
-    return np.exp(-distances / scale), f"exp(-distance / {scale:.4g}), the median of all distances"
 
 
 def permanova_sentence(test: Permanova | None) -> str:
@@ -317,5 +306,5 @@ def print_groups(result: GroupComparison) -> None:
         say(permanova_sentence(result.test))
     else:
         say("No test: it needs two groups, at least one of them with several runs")
-    if any(math.isnan(group.behaviours.low) for group in result.groups):
+    if any(math.isnan(group.distance.low) for group in result.groups):
         say("Intervals are over runs and need three runs per group (two between groups)")

@@ -79,13 +79,18 @@ _IMAGE_TYPES = {".webp": "image/webp", ".png": "image/png"}
 def write_results(folder: str | os.PathLike[str], findings: Findings) -> Path:
     """Write the tables, pictures and page of a comparison; return the path of the page.
 
-    These are distances.csv (or distances.npz), pairs.csv, map.csv, distances.png, map.png and
-    report.html.
+    These are distances.csv (or distances.npz), pairs.csv, map.csv, kinds.csv (if there are
+    regions and states), distances.png, map.png and report.html.
     """
     home = make_folder(folder)
     write_distances(home, findings.policies.labels, findings.measured)
     write_pairs_csv(home / "pairs.csv", findings.pair_rows)
     write_map_csv(home / "map.csv", findings.policies)
+    if findings.kinds is None:
+        _remove_csv(home / "kinds.csv", b"policy,kind,")
+    else:
+        rows = findings.kinds.rows()
+        write_csv(home / "kinds.csv", list(rows[0]), (map(cell, row.values()) for row in rows))
     pictures = Pictures.of(findings)
     for name, png in (("distances.png", pictures.heatmap), ("map.png", pictures.map)):
         with atomic_write(home / name) as file:
@@ -132,11 +137,16 @@ def write_distances(
     near = measured.neighbours.astype(np.int32)
     with atomic_write(npz_file) as file:
         np.savez(file, labels=np.array(names), neighbours=near, **arrays)
+    _remove_csv(csv_file, b"label,")
+
+
+def _remove_csv(path: Path, head: bytes) -> None:
+    """Remove a table that an earlier run left; another file of this name may be the user's own."""
     with contextlib.suppress(FileNotFoundError):
-        with csv_file.open("rb") as file:
-            ours = file.readline(6) == b"label,"
+        with path.open("rb") as file:
+            ours = file.readline(len(head)) == head
         if ours:
-            csv_file.unlink()
+            path.unlink()
 
 
 def _compact(values: NDArray[np.float64]) -> NDArray[np.floating]:
@@ -345,6 +355,7 @@ def report_html(findings: Findings, pictures: Pictures | None = None, live: str 
         has_overlap=bool(np.isfinite([*near.overlap, *far.overlap]).any()),
         unsure=UNSURE,
         behaviours=_behaviours(findings),
+        kinds=findings.kinds if findings.kinds and len(findings.kinds) > 1 else None,
         max_names=MAX_NAMES,
         group_columns=GROUP_COLUMNS,
         pair_columns=PAIR_COLUMNS,

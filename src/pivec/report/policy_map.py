@@ -187,7 +187,7 @@ def _draw_policies(
         paints = to_rgba_array([of_class.get(row.behaviour or 0, "none") for row in policies])
         values[paints[:, 3] == 0] = np.nan
         _draw_class_key(key, policies)
-        signs = {"policies of the same class cannot be distinguished": True}
+        signs = {"policies of the same class behave alike": True}
     else:
         values = _values(policies, colour)
         # In few steps for a crowd, which packs well.

@@ -12,7 +12,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import islice
+from itertools import compress, islice
 from operator import index
 from pathlib import Path
 from typing import Any
@@ -23,11 +23,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from pivec.characterizations import WHERE, Decomposition
 from pivec.errors import PivecError, PivecWarning
-from pivec.explanations import FOLDER, Feature
+from pivec.explanations import FOLDER, Feature, Rules, worth_listing
 from pivec.figures import colour_scale, group_colours
 from pivec.files import read_regular
 from pivec.report.findings import Findings, PolicyTable
-from pivec.statistics import Pairs, benjamini_hochberg
+from pivec.statistics import Pairs
 from pivec.terminal import printable
 
 Array = NDArray[np.float64]
@@ -71,7 +71,7 @@ def page_data(findings: Findings, live: str = "") -> Content:
         "features": _feature_means(findings),
         "regions": _regions(findings),
         "decompositions": [
-            {"rows": list(rows)} | decomposition_data(found, findings.features)
+            {"rows": list(rows)} | decomposition_data(found, findings.columns)
             for rows, found in findings.decompositions.items()
         ],
         "media": panel_media(findings),
@@ -123,7 +123,8 @@ def _feature_means(findings: Findings) -> list[Content]:
         return []
     return [
         {**_named(feature), "values": numbers(column, "f4")}
-        for feature, column in zip(findings.features, means.T, strict=True)
+        # A mean step is that from the first state to the last over the time: of no interest.
+        for feature, column in zip(findings.features, means.T, strict=False)
     ]
 
 
@@ -144,16 +145,20 @@ def _regions(findings: Findings) -> Content | None:
 
 
 def decomposition_data(
-    found: Decomposition, features: Sequence[Feature], notes: Sequence[str] = ()
+    found: Decomposition,
+    features: Sequence[Feature],
+    notes: Sequence[str] = (),
+    rules: Rules | None = None,
 ) -> Content:
     """Return the parts of a distance that the script shows, the largest region first."""
+    found = found.merged or found
 
     def means(feature: int, values: Array) -> Content:
         return _named(features[feature]) | {"a": _short(values[0]), "b": _short(values[1])}
 
     def part(region: int) -> Content:
         whole, sizes = float(found.regions.measured[region]), found.finest.measured[region]
-        shifts = sorted(
+        shifts = [
             (-float(sizes[column]), feature)
             for column, (kind, feature) in enumerate(found.columns)
             if kind == WHERE
@@ -161,11 +166,13 @@ def decomposition_data(
             and not found.finest.noise[region, column]
             and np.isfinite(found.means[:, region, feature]).all()
             and 0.0 < whole * _LEAST <= sizes[column]
-        )
+        ]
+        kept = worth_listing([size for size, _ in shifts], [features[f] for _, f in shifts])
+        shifts = sorted(compress(shifts, kept))
         most = _SHIFTS if len(found.order) > 1 else 3 * _SHIFTS
         ends = found.share_low[:, region], found.share_high[:, region]
         return {
-            "region": region,
+            "regions": list(found.members[region]),
             "words": printable(found.words[region]),
             "part": _short(whole),
             "noise": bool(found.regions.noise[region]),
@@ -180,10 +187,16 @@ def decomposition_data(
         "measured": _short(found.distance),
         "sure": math.isfinite(found.p_value),
         "words": printable(". ".join(notes)),
+        "rules": [
+            {"where": printable(rule.where), "a": _short(a), "b": _short(b)}
+            for rule in (rules.certain if rules else ())
+            for a, b in [rule.shares]
+        ],
         "parts": [part(region) for region in found.order.tolist()],
         "averages": [
             means(f, found.averages[:, f]) | {"noise": not (low[f] > 0 or high[f] < 0)}
-            for f in range(len(features))
+            for f, feature in enumerate(features)
+            if not feature.is_step  # from the first state to the last, over the time
         ],
     }
 
@@ -231,7 +244,6 @@ def all_pairs(findings: Findings) -> Content | None:
         known["overlap"] = space.method.overlap(space.descriptions)[above]
     if sure is not None:
         known |= {"low": sure.low[above], "high": sure.high[above], "p": sure.p_value[above]}
-        known["q"] = benjamini_hochberg(known["p"])
     distance = (measured.matrix if sure is None else sure.distance)[above]
     return _pair_columns(Pairs.of(i, j, distance, **known), known)
 
@@ -240,7 +252,7 @@ def _pair_columns(pairs: Pairs, known: Container[str] = ("low", "overlap")) -> C
     content = {"distance": numbers(pairs.distance, "f4")}
     if "low" in known:
         content |= {name: numbers(getattr(pairs, name), "f4") for name in ("low", "high", "p")}
-        content["alike"] = numbers(np.where(np.isnan(pairs.p), 2, pairs.alike), "u1")
+        content["alike"] = numbers(np.where(np.isnan(pairs.low), 2, pairs.alike), "u1")
     if "overlap" in known:
         parts = np.rint(65534.0 * np.clip(pairs.overlap, 0.0, 1.0))
         content["overlap"] = numbers(np.where(np.isfinite(parts), parts, _UNKNOWN), "u2")

@@ -33,6 +33,9 @@ from pivec.rollouts.episodes import PolicyEpisodes as PolicyEpisodes
 from pivec.rollouts.episodes import Quota as Quota
 from pivec.rollouts.episodes import action_stream as action_stream
 from pivec.rollouts.episodes import episode_seeds as episode_seeds
+from pivec.rollouts.episodes import kept_lengths as kept_lengths
+from pivec.rollouts.episodes import kept_rows as kept_rows
+from pivec.rollouts.episodes import row_times as row_times
 from pivec.rollouts.features import GreyCells as GreyCells
 from pivec.rollouts.features import OffsetFeatures as OffsetFeatures
 from pivec.rollouts.features import PolicyLatent as PolicyLatent

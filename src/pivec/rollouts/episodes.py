@@ -1,8 +1,10 @@
 """Episodes: their seeds, their states while they are played and after, and thinning of long ones.
 
-Thinned to every k-th state, an episode keeps its states 0, k, 2k, ... and the terminal one. All
-episodes of a policy have the same k, the smallest power of two that brings the policy below its
-limit, so long and short episodes keep their weights, and k does not depend on the schedule.
+Thinned by k, an episode with states at the times 0 to T keeps about one state in k, in pairs (t,
+t + 1), so that steps stay known: those with t = 0, 2k, 4k, ... and t + 1 < T - 1, and the last pair
+(T - 1, T). All episodes of a policy have the same k, the smallest power of two that brings the
+policy below its limit, so long and short episodes keep their weights, and k does not depend on the
+schedule.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from pivec.policies import NamedPolicy
 
 _ACTIONS = 0x616374  # separates the stream of actions from the environment's, which has that seed
 _STEPS, _BYTES = 128, 64 << 20  # of a buffer, at most
+_MOST = 1 << 40  # by which nothing is thinned
 
 
 def episode_seeds(seed: int, identity: str, episodes: int) -> NDArray[np.int64]:
@@ -38,6 +41,43 @@ def action_stream(episode_seed: int) -> np.random.Generator:
     return np.random.Generator(np.random.PCG64(np.random.SeedSequence([episode_seed, _ACTIONS])))
 
 
+def kept_rows(n_rows: int, factor: int) -> NDArray[np.intp]:
+    """Return which rows of an episode remain when it is thinned by ``factor``, a power of two.
+
+    Thinning what is thinned already multiplies the factors.
+
+    Examples
+    --------
+    >>> kept_rows(12, 2).tolist(), kept_rows(12, 4).tolist()
+    ([0, 1, 4, 5, 8, 9, 10, 11], [0, 1, 8, 9, 10, 11])
+    """
+    if factor == 1 or n_rows < 2:
+        return np.arange(n_rows)
+    pairs = np.append(np.arange(0, n_rows - 3, 2 * factor), n_rows - 2)
+    return np.asarray((pairs[:, None] + np.arange(2)).ravel())
+
+
+def kept_lengths(lengths: ArrayLike, factor: int) -> NDArray[np.int64]:
+    """Return how many rows of episodes `kept_rows` keeps."""
+    n = np.asarray(lengths, dtype=np.int64)
+    if factor == 1:
+        return n
+    return np.where(n < 2, n, 2 + 2 * np.maximum(-((3 - n) // (2 * factor)), 0))
+
+
+def row_times(rows: Any, lengths: Any, steps: Any, every: int) -> NDArray[np.int64]:
+    """Return the times of rows of episodes with so many rows, thinned by ``every``, and steps.
+
+    Examples
+    --------
+    >>> row_times(np.arange(6), 6, 11, 4).tolist()
+    [0, 1, 8, 9, 10, 11]
+    """
+    row: NDArray[np.int64] = np.asarray(rows)
+    left: NDArray[np.int64] = np.subtract(lengths, 1) - row
+    return row if every == 1 else np.where(left < 2, steps - left, 2 * every * (row // 2) + row % 2)
+
+
 @dataclass
 class Episode:
     """One played episode: its first observation, every later one and the terminal one.
@@ -51,35 +91,57 @@ class Episode:
     seed: int
     terminated: bool
     truncated: bool
+    steps: int = -1  # that were taken, kept or not; by default one fewer than states
+    apart: float = np.nan  # time between successive states, if times are recorded
 
-    def halve(self) -> None:
-        """Keep every second state, and the terminal one."""
-        self.states = np.concatenate([self.states[:-1:2], self.states[-1:]])
-        if self.actions is not None:
-            self.actions = self.actions[::2].copy()
+    @property
+    def n_steps(self) -> int:
+        """Steps that were taken."""
+        return len(self.states) - 1 if self.steps < 0 else self.steps
+
+    def thin(self, factor: int) -> None:
+        """Keep one state in ``factor``, in pairs; see `kept_rows`."""
+        if factor > 1:
+            rows, self.steps = kept_rows(len(self.states), factor), self.n_steps
+            self.states = self.states[rows]
+            if self.actions is not None:
+                self.actions = self.actions[rows[:-1]]
 
 
 class _Earlier:
-    """Rows of the running episode of one lane that were moved out of the buffer."""
+    """Rows of the running episode of one lane that were moved out of the buffer.
+
+    Of a thinned one these are the pairs that begin at 0, 2k, 4k, ..., and the newest row, which may
+    belong to the last pair.
+    """
 
     def __init__(self) -> None:
         self.states: list[NDArray[np.float32]] = []
         self.actions: list[NDArray[Any]] = []
+        self.newest: list[NDArray[Any]] = []  # state and action
         self.steps = 0  # rows that came in, kept or not
 
-    @property
-    def kept(self) -> int:
-        return sum(map(len, self.states))
-
-    def add(self, states: NDArray[np.float32], actions: NDArray[Any] | None, steps: int) -> None:
-        self.states.append(states.copy())
+    def add(self, states: NDArray[np.float32], actions: NDArray[Any] | None, every: int) -> None:
+        times = np.arange(self.steps, self.steps + len(states))
+        rows = times % (2 * every) < 2
+        self.states.append(states[rows])
+        self.newest = [states[-1:].copy()]
         if actions is not None:
-            self.actions.append(actions.copy())
-        self.steps += int(steps)
+            self.actions.append(actions[rows])
+            self.newest.append(actions[-1:].copy())
+        self.steps += len(states)
 
     def halve(self) -> None:
-        self.states = [np.concatenate(self.states)[::2].copy()] if self.states else []
-        self.actions = [np.concatenate(self.actions)[::2].copy()] if self.actions else []
+        for parts in (self.states, self.actions):
+            if parts:
+                rows = np.concatenate(parts)
+                parts[:] = [rows[np.arange(len(rows)) % 4 < 2]]
+
+    def pairs(self, every: int) -> tuple[list[NDArray[np.float32]], list[NDArray[Any]]]:
+        """All rows of the episode but the terminal one, if no other follows."""
+        most = int(kept_lengths(self.steps + 1, every)) - 2
+        actions = [np.concatenate(self.actions)[:most]] if self.actions else []
+        return [np.concatenate(self.states)[:most], *self.newest[:1]], [*actions, *self.newest[1:]]
 
 
 class StepBuffer:
@@ -129,7 +191,7 @@ class StepBuffer:
         """Empty the buffer; return those of the active ``lanes`` whose rows were moved."""
         running = lanes[self._since[lanes] < self.time]
         for lane in running.tolist():
-            self.earlier[lane].add(*self._rows(lane, every(lane)), self.time - self._since[lane])
+            self.earlier[lane].add(*self._rows(lane), every(lane))
         self._since[:] = 0
         self.time = 0
         return running
@@ -143,21 +205,30 @@ class StepBuffer:
         every: int = 1,
     ) -> Episode:
         """Assemble the episode of a lane, the terminal state last."""
-        before, (states, actions) = self.earlier[lane], self._rows(lane, every)
-        if before.steps:
+        before, (states, actions) = self.earlier[lane], self._rows(lane)
+        if before.steps or every > 1:
             self.earlier[lane] = _Earlier()
+        steps = before.steps + len(states)
+        rows, moves = [*before.states, states], [*before.actions]
+        if actions is not None:
+            moves.append(actions)
+        if every > 1:
+            if len(states):
+                before.add(states, actions, every)
+            rows, moves = before.pairs(every)
         return Episode(
-            np.concatenate([*before.states, states, terminal[None]]),
-            None if actions is None else np.concatenate([*before.actions, actions]),
+            np.concatenate([*rows, terminal[None]]),
+            np.concatenate(moves) if moves else None,
             float(self.totals[lane]),
             int(self.seeds[lane]),
             terminated,
             truncated,
+            steps,
         )
 
-    def _rows(self, lane: int, every: int) -> tuple[NDArray[np.float32], NDArray[Any] | None]:
-        """Every k-th row of the lane's episode in the buffer."""
-        mine = slice(self._since[lane] + -self.earlier[lane].steps % every, self.time, every)
+    def _rows(self, lane: int) -> tuple[NDArray[np.float32], NDArray[Any] | None]:
+        """Rows of the lane's episode in the buffer."""
+        mine = slice(self._since[lane], self.time)
         actions = None if self._actions is None else self._actions[mine, lane]
         return self._states[mine, lane], actions
 
@@ -166,7 +237,7 @@ class StepBuffer:
 class Quota:
     """Episodes that a policy is to play: all before ``end`` that it has not played already.
 
-    ``lengths`` are the numbers of states kept of those it has, thinned to every k-th: they count
+    ``lengths`` are the numbers of states kept of those it has, thinned by ``every``: they count
     towards its limit. ``seeds`` are those of all its episodes, if they do not follow from what the
     policy is.
     """
@@ -210,13 +281,12 @@ class PolicyEpisodes:
         return len(self._episodes)
 
     def put(self, number: int, episode: Episode) -> None:
-        """Add an episode that is thinned to every k-th state already."""
+        """Add an episode that is thinned by ``every`` already."""
         self._episodes[number] = episode
 
-    def append(self, episode: Episode) -> None:
-        """Add one more episode, with all its states."""
-        for _ in range(self.every.bit_length() - 1):
-            episode.halve()
+    def append(self, episode: Episode, every: int = 1) -> None:
+        """Add one more episode, which is thinned by ``every``."""
+        episode.thin(self.every // every)
         self.put(len(self), episode)
         self.thin()
 
@@ -224,21 +294,21 @@ class PolicyEpisodes:
         """Thin everything, rows of running episodes included, until it is within the limit."""
         if self._limit is None:
             return
-        episodes = self._episodes.values()
-        if 2 * (len(self) + len(self._kept)) + sum(r.steps > 0 for r in running) > self._limit:
+        begun = kept_lengths([rows.steps + 1 for rows in running if rows.steps], self.every)
+        own = [len(episode.states) for episode in self._episodes.values()]
+        lengths = np.concatenate([begun, np.array(own, dtype=np.int64), self._kept])
+        if kept_lengths(lengths, _MOST).sum() > self._limit:
             raise UsageError(
                 f"{self._limit} states per policy are too few for its episodes: each keeps at "
-                "least its first and its terminal state, so raise max_states_per_policy"
+                "least its first two and its last two states, so raise max_states_per_policy"
             )
-        n_states = sum(len(e.states) for e in episodes) + int(self._kept.sum())
-        while n_states + sum(rows.kept for rows in running) > self._limit:
+        while lengths.sum() > self._limit:
             self.every *= 2
-            for episode in episodes:
-                episode.halve()
+            for episode in self._episodes.values():
+                episode.thin(2)
             for rows in running:
                 rows.halve()
-            self._kept = self._kept // 2 + 1  # as `Episode.halve` leaves them
-            n_states = sum(len(e.states) for e in episodes) + int(self._kept.sum())
+            self._kept, lengths = kept_lengths(self._kept, 2), kept_lengths(lengths, 2)
 
     def all(self) -> list[Episode]:
         """Return the episodes in the order of their numbers."""

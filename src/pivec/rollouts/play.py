@@ -24,7 +24,14 @@ from pivec.policies import NamedPolicy, Policy
 from pivec.rollouts import observations as spaces
 from pivec.rollouts.actors import group_key, make_actors
 from pivec.rollouts.environment import Environment, close, retried
-from pivec.rollouts.episodes import PlayedPolicy, PolicyEpisodes, Quota, StepBuffer, episode_seeds
+from pivec.rollouts.episodes import (
+    PlayedPolicy,
+    PolicyEpisodes,
+    Quota,
+    StepBuffer,
+    episode_seeds,
+    row_times,
+)
 from pivec.rollouts.features import feature_rows
 from pivec.rollouts.lanes import Lanes, Layout, choose_array_lanes, layout, make_lanes
 from pivec.terminal import Progress
@@ -174,7 +181,7 @@ class Rollout:
         states = episode.states
         if not np.isfinite(states).all():
             row, feature = np.argwhere(~np.isfinite(states))[0]
-            step = int(self.buffer.lengths[lane]) if row == len(states) - 1 else row * every
+            step = row_times(row, len(states), episode.n_steps, every)
             raise BadData(
                 f"{slot.named.info.label}: the observation after step {step} of episode {number} "
                 f"(seed {episode.seed}) has {states[row, feature]} in feature {feature}, but "

@@ -128,7 +128,7 @@ class Snapshot:
         try:
             found = self.explanation(i, j)
             answer["difference"] = report.decomposition_data(
-                found.decomposition, found.features, found.notes
+                found.decomposition, found.features, found.notes, found.rules
             )
         except PivecError as error:
             answer["reason"] = str(error)
@@ -162,6 +162,10 @@ class Snapshot:
         if known is not None:
             answer["distance"] = max(float(known.distance[at]), 0.0)
             answer |= {"low": known.low[at], "high": known.high[at], "p": known.p_value[at]}
+            # Among all pairs that are listed, chance may explain what it does not in one alone.
+            pairs = self.findings.measured.pairs
+            if ((pairs.i == min(i, j)) & (pairs.j == max(i, j)) & pairs.alike).any():
+                answer["low"] = 0.0
         if hasattr(method, "overlap"):  # it has regions
             answer["overlap"] = float(method.overlap(a, b)[0, 0])
         return answer

@@ -1,7 +1,7 @@
 """States that policies visited: VisitedStates in memory, Store on disk, readers and writers.
 
 visited.py   `VisitedStates`, three levels (policies, episodes, states), flat in memory
-derived.py   joining, regrouping and thinning data, parallel passes, moments
+derived.py   joining, regrouping and thinning data, moves, parallel passes, moments
 store.py     `Store`: a folder with an index and Arrow files
 arrow.py     policies in Arrow files
 folders.py   local and remote folders of a store
@@ -23,10 +23,14 @@ from pivec.states.derived import Span as Span
 from pivec.states.derived import engine_for as engine_for
 from pivec.states.derived import joined as joined
 from pivec.states.derived import moments_of as moments_of
+from pivec.states.derived import move_names as move_names
+from pivec.states.derived import move_rows as move_rows
+from pivec.states.derived import moves_of as moves_of
 from pivec.states.derived import over_policies as over_policies
 from pivec.states.derived import policy_ranges as policy_ranges
 from pivec.states.derived import regrouped as regrouped
 from pivec.states.derived import thin as thin
+from pivec.states.derived import thinned_alike as thinned_alike
 from pivec.states.derived import warn_of_constants as warn_of_constants
 from pivec.states.folders import without_credentials as without_credentials
 from pivec.states.recorded import RecordedPolicy as RecordedPolicy

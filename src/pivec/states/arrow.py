@@ -88,6 +88,8 @@ class PolicyFile:
                 _check(np.array_equal(self.episodes(number)["length"], lengths), "lengths differ")
                 fits = actions is None or np.array_equal(np.diff(action_starts) + 1, lengths)
                 _check(fits, "actions do not fit states")
+                taken = self.episodes(number)["steps"]
+                _check(bool((taken >= lengths - 1).all()), "steps do not fit states")
                 self._validated.add(number)
         return states, actions
 

@@ -1,10 +1,11 @@
-"""Computations on VisitedStates: joining, regrouping, thinning, parallel passes, moments."""
+"""Computations on VisitedStates: joining, regrouping, moves, thinning, passes, moments."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, Literal
 
 import numpy as np
@@ -13,9 +14,11 @@ from numpy.typing import NDArray
 from pivec.arguments import Count, checked
 from pivec.errors import BadData, PivecWarning, UsageError
 from pivec.parallel import Engine, current, make_engine
-from pivec.states.visited import VisitedStates
+from pivec.states.visited import Arrays, PolicyRecord, VisitedStates, starts_of
 
 _MAX_POPULATION = 10**9  # of NumPy's hypergeometric distribution
+_CACHED = 1 << 12  # rows of a few hundred kilobytes
+_APART = {"steps_apart": "steps", "time_apart": "units of time"}  # see `read_recorded`
 
 
 def joined(parts: Sequence[VisitedStates]) -> VisitedStates:
@@ -42,19 +45,130 @@ def joined(parts: Sequence[VisitedStates]) -> VisitedStates:
 def regrouped(parts: Sequence[VisitedStates], groups: Sequence[NDArray[Any]]) -> VisitedStates:
     """Make one policy of each group of episodes, which are numbered through all parts.
 
-    States, actions and returns are kept.
+    States, actions, returns and numbers of steps are kept.
     """
     records = [record for part in parts for record in part.records]
     episodes = [episode for record in records for episode in record.as_episodes()]
     policies = [[episodes[i] for i in group] for group in groups]
     actions: Any = [[episode.actions for episode in policy] for policy in policies]
-    return VisitedStates.from_arrays(
+    made = VisitedStates.from_arrays(
         [[episode.states for episode in policy] for policy in policies],
         returns=[[episode.total_reward for episode in policy] for policy in policies],
         actions=actions if all(part.has_actions for part in parts) else None,
         feature_names=parts[0].feature_names,
         environment=parts[0].environment,
     )
+    for record, policy in zip(made.records, policies, strict=True):
+        record.episodes["steps"] = [episode.n_steps for episode in policy]
+    made.episode_steps = np.concatenate([record.episodes["steps"] for record in made.records])
+    return made
+
+
+def thinned_alike(*parts: VisitedStates) -> list[VisitedStates]:
+    """Thin all policies by the largest factor among them.
+
+    Single episodes of which more states are kept are described with less noise, so that they would
+    differ from the others.
+    """
+    every = max(record.every for part in parts for record in part.records)
+    return [
+        VisitedStates(
+            [r.thinned(every) for r in part.records], part.feature_names, part.environment
+        )
+        for part in parts
+    ]
+
+
+def moves_of(data: VisitedStates) -> VisitedStates:
+    """Return the moves (s, Δs) of every episode as states of twice as many features.
+
+    There is one for each state but the last of its episode, or for each pair of a thinned episode,
+    so that Δs is always one step; an episode of a single state has Δs = 0. Moves are computed on
+    demand, policy by policy. Actions are not kept, and ``kept_every`` no longer applies. Recorded
+    policies whose states are not equally far apart in time are rejected.
+
+    Examples
+    --------
+    >>> data = VisitedStates.from_arrays([[[[0.0], [1.0], [4.0]], [[7.0]]]])
+    >>> moves = moves_of(data)
+    >>> moves.feature_names, moves.states.tolist()
+    (('x[0]', 'Δx[0]'), [[0.0, 1.0], [1.0, 3.0], [7.0, 0.0]])
+    """
+    _check_rates(data)
+    records = list(map(_moves_record, data.records))
+    return VisitedStates(records, move_names(data.feature_names), data.environment)
+
+
+def move_names(names: Sequence[str]) -> tuple[str, ...]:
+    """Names of the features of states, then of their steps."""
+    return (*names, *(f"Δ{name}" for name in names))
+
+
+def _check_rates(data: VisitedStates) -> None:
+    """Compare the times between states, where they are known; others are successive steps."""
+    for key, words in _APART.items():
+        known = []
+        for info in data.policies:
+            otherwise = 1.0 if key == "steps_apart" and not info.metadata.keys() & _APART else None
+            if (apart := info.metadata.get(key, otherwise)) is not None:
+                known.append((float(apart), info.label))
+        (low, one), (high, other) = (min(known), max(known)) if known else ((0.0, ""), (0.0, ""))
+        if high > 1.01 * low:
+            raise BadData(
+                f"moves need states that are equally far apart in time, but those of {one!r} are "
+                f"{low:g} {words} apart and those of {other!r} {high:g}: resample one of them, or "
+                'describe states alone (of="states")'
+            )
+
+
+def move_rows(record: PolicyRecord) -> NDArray[np.int64]:
+    """Return the rows of the states that moves start from; a single state starts its own.
+
+    An episode that lacks some states consists of pairs.
+    """
+    lengths = record.episodes["length"]
+    starts = starts_of(lengths)
+    begins = np.ones(starts[-1], dtype=bool)
+    begins[starts[1:] - 1] = lengths == 1
+    thinned = np.repeat(lengths <= record.episodes["steps"], lengths)
+    places = np.arange(starts[-1]) - np.repeat(starts[:-1], lengths)
+    begins[thinned] = places[thinned] % 2 == 0
+    return np.flatnonzero(begins)
+
+
+def _moves_record(record: PolicyRecord) -> PolicyRecord:
+    episodes, cuts = record.episodes.copy(), starts_of(record.episodes["length"])
+    episodes["length"] = np.diff(np.searchsorted(move_rows(record), cuts))
+    known = {key: value for key, value in record.info.metadata.items() if key != "kept_every"}
+    info, read = replace(record.info, metadata=known), _Moves(record.without_policy())
+    return PolicyRecord(info, episodes, False, read, record.read_policy)
+
+
+@dataclass(frozen=True, eq=False)
+class _Moves:
+    """Reads the moves of a policy."""
+
+    record: PolicyRecord
+
+    def __call__(self) -> Arrays:
+        return _read_moves(self)
+
+
+@lru_cache(maxsize=1)  # a pass reads a policy block by block
+def _read_moves(moves: _Moves) -> Arrays:
+    states, lengths = moves.record.read_arrays()[0], moves.record.episodes["length"]
+    first = move_rows(moves.record)
+    then = np.minimum(first + 1, np.repeat(starts_of(lengths)[1:] - 1, lengths)[first])
+    width = states.shape[1]
+    rows = np.empty((len(first), 2 * width), dtype=np.float32)
+    for begin in range(0, len(rows), _CACHED):
+        part = slice(begin, begin + _CACHED)
+        now = states.take(first[part], axis=0)
+        rows[part, :width] = now
+        # In float32 rounded once, as from float64.
+        rows[part, width:] = states.take(then[part], axis=0) - now
+    rows.flags.writeable = False
+    return rows, None
 
 
 class ThinnedStates:

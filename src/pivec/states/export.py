@@ -108,6 +108,7 @@ def _batches(data: VisitedStates, level: str) -> Iterator[pa.RecordBatch]:
         batch = pa.record_batch(owner | columns)
         if metadata:  # the table describes its columns, so that it can be read back
             metadata |= {"columns": batch.schema.names, "environment": data.environment}
+            metadata["kept_every"] = {r.info.label: r.every for r in data.records if r.every > 1}
             batch = batch.replace_schema_metadata({METADATA: json.dumps(metadata).encode()})
         yield batch
 
@@ -122,7 +123,7 @@ def _state_columns(
     acted = np.ones(len(states), dtype=bool)  # a terminal state has no action
     acted[np.cumsum(lengths) - 1] = False
     columns: dict[str, Any] = {
-        **_row_numbers(lengths),
+        **_row_numbers(record),
         "return": np.repeat(known["return"], lengths),
         "seed": np.repeat(known["seed"], lengths),
         "terminated": np.repeat(known["terminated"], lengths) & ~acted,
@@ -140,27 +141,26 @@ def _state_columns(
     return columns, {"action_shape": actions.shape[1:]}
 
 
-def _row_numbers(lengths: Any) -> dict[str, Any]:
+def _row_numbers(record: PolicyRecord) -> dict[str, Any]:
     """Return the episode and the step of each state."""
-    return {
-        "episode": np.repeat(np.arange(len(lengths)), lengths),
-        "step": np.concatenate([np.arange(length) for length in lengths]),
-    }
+    numbers = np.arange(len(record.episodes))
+    return {"episode": np.repeat(numbers, record.episodes["length"]), "step": record.times}
 
 
 def _write_npz(path: Path, record: PolicyRecord, names: tuple[str, ...]) -> None:
     """Write the episodes of one policy in the long layout; see `pivec.states.readers`."""
     known, info = record.episodes, record.info
     states, actions = record.read_arrays()
+    about = [info.label, info.group, str(info.step), *[str(record.every)] * (record.every > 1)]
     arrays: dict[str, Any] = {
         "states": states,
-        **_row_numbers(known["length"]),
+        **_row_numbers(record),
         "returns": known["return"],
         "seeds": known["seed"],
         "terminated": known["terminated"],
         "truncated": known["truncated"],
         "feature_names": np.array(names),
-        "policy": np.array([info.label, info.group, str(info.step)], dtype=np.str_),
+        "policy": np.array(about, dtype=np.str_),
     }
     if actions is not None and len(actions):
         # The terminal state has no action: its row repeats the last one and is not read.

@@ -130,6 +130,11 @@ def write_minari(data: VisitedStates, name: str, environment: Environment) -> No
             "a Minari dataset needs actions, but these states have none: collect with --actions "
             "(from Python actions=True)"
         )
+    if thinned := [record.info.label for record in data.records if record.every > 1]:
+        raise UsageError(
+            f"a Minari dataset needs every step, but the states of {thinned[0]!r} are thinned: "
+            "collect without --max-states-per-policy"
+        )
     if name in minari.list_local_datasets():
         raise UsageError(f"the Minari dataset {name!r} already exists: choose another name")
     env = environment.make()

@@ -15,7 +15,8 @@ includes its first and its terminal observation:
 
 All optional: ``actions`` in the same layout (the row of a terminal state is not read, and may be
 missing if padded), ``returns``, ``seeds``, ``terminated``, ``truncated`` (episodes,),
-``feature_names``, and ``policy``: its label, group and training step as text.
+``feature_names``, and ``policy``: its label, group and training step as text, and if the states are
+thinned by what factor; see `pivec.rollouts`.
 
 A `.npy` file has states alone, padded without lengths, or (n, ...) with a fixed episode length or
 the rows where episodes start. HDF5 files have ``observations`` (n, ...) and, all optional and of as
@@ -81,6 +82,8 @@ class LogRows:
     length: int | None = None  # of episodes at most, if nothing else shows it
     by_number: bool = False  # order episodes by their numbers instead of their first rows
     pieces: Sequence[Array] | None = None  # the rows of each episode, if they are known
+    every: int = 1  # thinning of states that pivec wrote, whose ``step`` then counts all
+    unit: float = 1.0  # of ``step``
 
     def episodes(self) -> Iterator[Episode]:
         """Iterate over the episodes."""
@@ -97,7 +100,17 @@ class LogRows:
                 int(self._common(self.seed, "seed", rows, number, -1)),
                 self.terminated is not None and bool(self.terminated[rows].any()),
                 self.truncated is not None and bool(self.truncated[rows].any()),
+                *self._times(rows),
             )
+
+    def _times(self, rows: Array) -> tuple[int, float]:
+        """Return the number of steps, -1 if none are missing, and the time between states."""
+        if self.step is None:
+            return -1, np.nan
+        times = self.step[rows]
+        apart = np.diff(times)[:: 1 if self.every == 1 else 2]
+        steps = -1 if self.every == 1 else int(np.nan_to_num(times[-1]).clip(0, 1 << 60))
+        return steps, float(np.median(apart)) * self.unit if len(apart) else np.nan
 
     def _rows(self) -> list[Array]:
         """Return the rows of each episode, in order of time."""
@@ -209,16 +222,35 @@ def array_policy(path: Path, info: PolicyInfo, options: TableOptions) -> Recorde
         about = _load_npz(path, "policy").get("policy")
         given = _load_npz(path, "feature_names").get("feature_names")
         names = None if given is None else tuple(map(str, given.ravel()))
-        if about is not None and about.shape == (3,) and about.dtype.kind == "U":
-            label, group, step = about.tolist()
+        if about is not None and about.shape in ((3,), (4,)) and about.dtype.kind == "U":
+            label, group, step, *_ = about.tolist()
             if npz_path(label).with_suffix("") == Path(info.label):  # the file was not renamed
                 info = replace(info, label=label)
             is_known = step.isascii() and step.isdecimal()
             info = replace(info, group=group, step=int(step) if is_known else None)
+            info = _thinned(info, _npz_thinning(about))
     elif suffix != ".npy":
         has_actions = _hdf5_actions(path, options)
     read = partial(_read_arrays, path, options)
     return RecordedPolicy(info, read, names=names, has_actions=has_actions)
+
+
+def _npz_thinning(about: Array | None) -> Any:
+    """Return the fourth text of ``policy``: how the states are thinned, if they are."""
+    is_there = about is not None and about.shape == (4,) and about.dtype.kind == "U"
+    text = str(about[3]) if about is not None and is_there else "1"
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else text
+
+
+def _thinned(info: PolicyInfo, every: Any) -> PolicyInfo:
+    """Add how the states of a policy are thinned, as a file by pivec says."""
+    if every == 1:
+        return info
+    if type(every) is not int or not 1 < every <= 1 << 20 or every & (every - 1):
+        raise BadData(
+            f"kept_every of {info.label!r} must be 2, 4, 8, ..., but is {every!r}: export it again"
+        )
+    return replace(info, metadata={**info.metadata, "kept_every": every})
 
 
 def _read_arrays(path: Path, options: TableOptions) -> Iterator[Episode]:
@@ -253,7 +285,8 @@ def _long_rows(
     arrays: Mapping[str, Array], states: Array, name: str, options: TableOptions
 ) -> LogRows:
     n = len(states)
-    known: dict[str, Any] = {"length": options.episode_length}
+    every = _npz_thinning(arrays.get("policy"))
+    known: dict[str, Any] = {"length": options.episode_length, "every": every}
     for array, role in _PER_STATE.items():
         if array not in arrays or role == "states":
             continue
@@ -480,6 +513,7 @@ _ROLES: dict[str, tuple[str, ...]] = {
                    "dones", "next.done"),
     "truncated": ("truncated", "truncation", "truncations", "timeout", "timeouts"),
 }  # fmt: skip
+_COUNTERS = {"step", "time_step", "timestep", "frame_index"}  # of steps, not of seconds
 _KEYS = ("policy", "group", "training_step")  # which policy a row belongs to
 _OF_ANY_TYPE = {"policy", "group", "episode"}  # the others are numeric
 _ACTION = re.compile(r"(actions?|act)(\[\d+\]|[_.]?\d+)?")
@@ -617,6 +651,8 @@ def table_policies(
     names = _feature_names(table, columns)
     roles = [role for role in _KEYS if role in columns.roles]
     known: dict[str, tuple[Any, ...]] = {}
+    thinned = dict(columns.written.get("kept_every") or {})
+    clock = "steps" if _plain(columns.roles.get("step", "step")) in _COUNTERS else "time"
     result = []
     for key, rows in _owners(table, [columns.roles[role] for role in roles]):
         info = _info(dict(zip(roles, key, strict=True)), name)
@@ -627,15 +663,17 @@ def table_policies(
                 "--group-column and --training-step-column of `pivec import`"
             )
         known[info.label] = key
+        every = thinned.get(info.label, 1)
         fingerprint = json_digest([digest, info.label, vars(options)]) if digest else ""
         result.append(
             RecordedPolicy(
-                replace(info, source=source, fingerprint=fingerprint),
-                partial(_read_rows, table, columns, rows, options),
+                _thinned(replace(info, source=source, fingerprint=fingerprint), every),
+                partial(_read_rows, table, columns, rows, options, every),
                 environment=str(columns.written.get("environment", "")),
                 names=names,
                 is_flat=bool(columns.written),
                 has_actions=bool(columns.actions),
+                clock=clock,
             )
         )
     return result
@@ -709,7 +747,7 @@ def _values(table: Any, name: str) -> Any:
 
 
 def _read_rows(
-    table: Table, columns: Columns, rows: Array, options: TableOptions
+    table: Table, columns: Columns, rows: Array, options: TableOptions, every: int
 ) -> Iterator[Episode]:
     """Read the rows of one policy and divide them into episodes."""
     parts = []
@@ -718,7 +756,8 @@ def _read_rows(
         if first < last:
             part = table.read(number, columns.all)
             parts.append(part.take(rows[first:last] - begin))
-    yield from _log_rows(pa.concat_tables(parts), columns, options).episodes()
+    log = _log_rows(pa.concat_tables(parts), columns, options)
+    yield from replace(log, every=every).episodes()
 
 
 # Fields of `LogRows` by the role of their column, and what stands for a missing value.
@@ -733,6 +772,9 @@ _FIELDS: dict[str, tuple[str, float]] = {
 }
 
 
+_UNITS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9, "": 86400.0}  # in seconds; of dates a day
+
+
 def _log_rows(table: Any, columns: Columns, options: TableOptions) -> LogRows:
     """Convert the rows of one policy to arrays."""
     column = {name: _values(table, name) for name in columns.all}
@@ -744,6 +786,8 @@ def _log_rows(table: Any, columns: Columns, options: TableOptions) -> LogRows:
         if role == "episode" and not _is_numeric(values.type):
             values = values.dictionary_encode().indices
         known[attribute] = _numbers(values, name, unknown)
+        if role == "step" and pa.types.is_temporal(values.type):
+            known["unit"] = _UNITS[getattr(values.type, "unit", "")]
         if role in ("terminated", "truncated"):
             known[attribute] = known[attribute].astype(bool)
     if columns.actions:

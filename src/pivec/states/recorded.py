@@ -25,7 +25,7 @@ from pivec.files import Budget, broken_link, digest_of, file_name, is_uri, namin
 from pivec.options import Features, TableOptions
 from pivec.parallel import confined
 from pivec.policies import PolicyInfo, is_policy_file, natural_key
-from pivec.rollouts import Episode, PolicyEpisodes, feature_rows
+from pivec.rollouts import Episode, PolicyEpisodes, Quota, feature_rows, kept_lengths
 from pivec.rollouts import observations as spaces
 from pivec.states.folders import without_credentials
 from pivec.states.store import Store, json_digest
@@ -65,6 +65,7 @@ class RecordedPolicy:
     is_flat: bool = False
     has_actions: bool | None = None  # None if unknown before reading
     collected: Mapping[str, Any] = field(default_factory=dict)  # settings of a store it is in
+    clock: str = "steps"  # what the times of states count, if they are recorded: steps or time
 
     def episodes(self) -> Iterator[Episode]:
         """Read one episode after another."""
@@ -427,7 +428,8 @@ def read_recorded(
     label += f" ({source})" * bool(source)  # a label may be a value of a column
     if recorded.is_flat:
         space = features = None
-    kept = PolicyEpisodes(max_states)
+    every = recorded.info.metadata.get("kept_every", 1)
+    kept, apart = PolicyEpisodes(max_states, Quota(0, every=every)), []
     for number, episode in enumerate(recorded.episodes()):
         where = f"episode {number} of {label}"
         rows = _rows(episode.states, space, features, where, recorded.names)
@@ -447,10 +449,22 @@ def read_recorded(
         if moves is not None and len(moves) < len(rows) - 1:
             raise BadData(f"{where} has {len(rows)} states, but {len(moves)} actions")
         seed = episode.seed if 0 <= episode.seed < 2**63 else -1
-        kept.append(replace(episode, states=rows, actions=moves if actions else None, seed=seed))
+        whole = replace(episode, states=rows, actions=moves if actions else None, seed=seed)
+        if kept_lengths(whole.n_steps + 1, every) != len(rows):
+            raise BadData(
+                f"{where} has {len(rows)} states of {whole.n_steps} steps, not those that remain "
+                f"when it is thinned by {every}: export it again"
+            )
+        kept.append(whole, every)
+        if episode.apart > 0:
+            apart.append(episode.apart)
     if not len(kept):
         raise BadData(f"there are no episodes of {label}")
-    record = record_of(recorded.info, kept.all(), kept.every)
+    info = recorded.info
+    if apart and (recorded.clock, spacing := float(np.median(apart))) != ("steps", 1.0):
+        found = {f"{recorded.clock}_apart": spacing}
+        info = replace(info, metadata={**info.metadata, **found})
+    record = record_of(info, kept.all(), kept.every)
     if record.info.fingerprint:
         return record
     digest = content_digest(record.episodes, *record.read_arrays())

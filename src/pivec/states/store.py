@@ -26,9 +26,9 @@ from pivec.files import broken_link, digest_of, file_name
 from pivec.policies import PolicyInfo, first_names
 from pivec.states.arrow import PolicyFile, encode, join, open_file, stamp_of, unmap_files
 from pivec.states.folders import Folder, open_folder
-from pivec.states.visited import Arrays, PolicyRecord, VisitedStates
+from pivec.states.visited import OF_STATES, Arrays, PolicyRecord, VisitedStates
 
-FORMAT = 4
+FORMAT = 5
 INDEX = "store.json"
 MAX_SINGLE_FILES = 1000  # policies up to which each has its own file
 _MEAN_BYTES, _MAX_BYTES = 1 << 24, 1 << 26  # of a file with several policies
@@ -255,8 +255,8 @@ class Store:
             taken[info.label] = info.source
             if (row := stored.get(info.fingerprint)) is not None:
                 fresh = asdict(info)
-                if "kept_every" in row["metadata"]:
-                    fresh["metadata"]["kept_every"] = row["metadata"]["kept_every"]
+                known = row["metadata"]
+                fresh["metadata"] |= {key: known[key] for key in OF_STATES if key in known}
                 rows[info.label] = row | fresh
                 taken[info.label] = None
         found = {row["fingerprint"] for row in rows.values()}

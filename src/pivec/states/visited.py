@@ -18,13 +18,33 @@ from pivec.errors import BadData, UsageError
 from pivec.options import TableOptions, takes_options
 from pivec.policies import Policy, PolicyInfo, other_names
 from pivec.results import policies_table
-from pivec.rollouts import Episode, Offsets, PlayedPolicy, is_wide, lost_features, offset_names
+from pivec.rollouts import (
+    Episode,
+    Offsets,
+    PlayedPolicy,
+    is_wide,
+    kept_lengths,
+    lost_features,
+    offset_names,
+    row_times,
+)
 from pivec.terminal import printable
 
 # What is known about an episode besides its states; an unknown seed is -1.
 EPISODE = np.dtype(
-    [("return", "f8"), ("length", "i8"), ("seed", "i8"), ("terminated", "?"), ("truncated", "?")]
+    [
+        ("return", "f8"),
+        ("length", "i8"),  # states that are kept
+        ("seed", "i8"),
+        ("terminated", "?"),
+        ("truncated", "?"),
+        ("steps", "i8"),  # that were taken: one fewer than states, unless these are thinned
+    ]
 )
+
+# Metadata of policies that were found in their states: how these are thinned, and how far apart
+# recorded ones are, unless that is one step.
+OF_STATES = ("kept_every", "steps_apart", "time_apart")
 
 # The states of one policy, all episodes concatenated, and its actions if they are kept: one fewer
 # per episode.
@@ -65,8 +85,17 @@ class PolicyRecord:
 
     @property
     def every(self) -> int:
-        """Thinning: every k-th state is kept; 1 if all are."""
+        """Thinning: one state in k is kept, in pairs; 1 if all are."""
         return int(self.info.metadata.get("kept_every", 1))
+
+    @property
+    def times(self) -> NDArray[np.int64]:
+        """The step of each state in its episode, from 0."""
+        lengths = self.episodes["length"]
+        starts = np.repeat(starts_of(lengths)[:-1], lengths)
+        steps = np.repeat(self.episodes["steps"], lengths)
+        rows = np.arange(len(starts)) - starts
+        return row_times(rows, np.repeat(lengths, lengths), steps, self.every)
 
     def first(self, episodes: int) -> PolicyRecord:
         """Return the first episodes, without copying states."""
@@ -74,12 +103,18 @@ class PolicyRecord:
 
     def extended(self, more: PolicyRecord) -> PolicyRecord:
         """Append later episodes, after thinning these as those are."""
-        episodes = list(self.as_episodes())
-        for episode in episodes:
-            for _ in range((more.every // self.every).bit_length() - 1):
-                episode.halve()
-        episodes += more.as_episodes()
+        episodes = [*self.thinned(more.every).as_episodes(), *more.as_episodes()]
         return record_of(more.info, episodes, more.every, more.read_policy())
+
+    def thinned(self, every: int) -> PolicyRecord:
+        """Keep one state in ``every``, or fewer if these are thinned more already."""
+        if every <= self.every:
+            return self
+        factor, episodes = every // self.every, self.episodes.copy()
+        episodes["length"] = kept_lengths(episodes["length"], factor)
+        info = replace(self.info, metadata={**self.info.metadata, "kept_every": every})
+        read = partial(_read_thinned, self.without_policy(), factor)
+        return replace(self, info=info, episodes=episodes, read_arrays=read)
 
     def only(self, rows: NDArray[Any]) -> PolicyRecord:
         """Return some episodes; unless they are the first, states are copied on demand."""
@@ -108,13 +143,23 @@ def _read_some(record: PolicyRecord, rows: list[int]) -> Arrays:
     return states[:end], None if actions is None else actions[: end - len(rows)]
 
 
+def _read_thinned(record: PolicyRecord, factor: int) -> Arrays:
+    episodes = list(record.as_episodes())
+    for episode in episodes:
+        episode.thin(factor)
+    return _concatenated(episodes)
+
+
 def record_of(
     info: PolicyInfo, episodes: Sequence[Episode], every: int = 1, policy: Policy | None = None
 ) -> PolicyRecord:
     """Create the record of one policy from its episodes; the metadata say if they are thinned."""
     if every > 1:
         info = replace(info, metadata={**info.metadata, "kept_every": every})
-    known = [(e.total_reward, len(e.states), e.seed, e.terminated, e.truncated) for e in episodes]
+    known = [
+        (e.total_reward, len(e.states), e.seed, e.terminated, e.truncated, e.n_steps)
+        for e in episodes
+    ]
     table = np.array(known, dtype=EPISODE)
     return PolicyRecord.in_memory(info, table, _concatenated(episodes), policy)
 
@@ -160,6 +205,8 @@ class VisitedStates:
         Where each episode starts, counted in states of all policies.
     lengths : (n_episodes,) int array
         States in each episode.
+    episode_steps : (n_episodes,) int array
+        Steps that were taken in each episode, also where not all of its states are kept.
     returns, seeds, terminated, truncated : (n_episodes,) arrays
 
     Examples
@@ -192,6 +239,7 @@ class VisitedStates:
             _read_only(episodes[name])
             for name in ("length", "return", "seed", "terminated", "truncated")
         )
+        self.episode_steps = _read_only(episodes["steps"])
         self.episode_starts = _read_only(starts_of(self.lengths))
         counts = [len(record.episodes) for record in self.records]
         self.policy_starts = _read_only(starts_of(counts))
@@ -262,6 +310,7 @@ class VisitedStates:
         for i, (label, episodes) in enumerate(zip(labels, policies, strict=True)):
             rows = np.zeros(len(episodes), dtype=EPISODE)
             rows["length"], rows["seed"] = [np.shape(episode)[0] for episode in episodes], -1
+            rows["steps"] = rows["length"] - 1
             total = np.asarray(np.nan if returns is None else returns[i], dtype=np.float64)
             if total.shape not in ((), rows.shape):
                 raise UsageError(

@@ -1,9 +1,10 @@
 """Whether two policies behave the same, and how many episodes it takes to find out.
 
-Two questions are asked (Tryon 2001, "Evaluating statistical difference, equivalence, and
-indeterminacy"). *Equivalence*: is the distance, at the given level, below a margin? *Difference*:
-is it more than chance? If neither is answered with yes, there are too few episodes. A difference
-that is certain but smaller than the margin counts as the same: the margin is what does not matter.
+Policies are compared in several views, each with a margin below which a difference does not matter
+(Tryon 2001, "Evaluating statistical difference, equivalence, and indeterminacy"). They are the same
+if the distance is below the margin in every view, and different if it is above it in some view,
+with the given confidence. Otherwise there are too few episodes. A difference that is certain but
+smaller than the margin counts as the same.
 
 The variance of a squared distance has two parts (see `pivec.statistics.intervals`),
 
@@ -16,24 +17,28 @@ it is a quadratic equation in x.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
-from math import ceil, comb, inf, isfinite, sqrt
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from math import ceil, inf, isfinite, sqrt
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import chi2, norm, t
 
-from pivec.statistics.intervals import LEVEL
+from pivec.statistics.intervals import LEVEL, score_bounds
+from pivec.statistics.views import View, share_bound, view_intervals
 
 Array = NDArray[np.float64]
 Verdict = Literal["same", "different", "unclear"]
 
-# A distance of visitation with 64 regions: 20 % of the time in different places, if both visit the
-# same ones a little more or less often; 6 %, if one visits a region where the other never is.
+# A squared Hellinger distance, which a total variation of 0.02 to 0.2 can have: two policies that
+# differ by less spend at most 20 % of their time in another way.
 MARGIN = 0.02
+# Times the margin: where an episode is one observation, shares are known less well.
+MARGIN_FACTORS = {"length": 1.5, "return": 1.5, "kinds": 2.5}
 POWER = 0.9  # how often `same` should reach the right verdict
+_EACH = 0.97  # how often in each view: a few are decisive
 _LEAST = 2  # episodes that an interval needs
 _RELIABLE = 20  # episodes from which on the variance between them is known well enough
 _ROUNDS = 5  # after which the quantile of t no longer changes
@@ -52,8 +57,7 @@ class Plan:
     # another sample of itself.
     for_precision: Array
     margin: float | None = None  # that of `pivec.same`, if there is one
-    # Episodes after which `pivec.same` is right in 9 of 10 cases, both for a pair that behaves the
-    # same and for one whose distance is the margin.
+    # Episodes after which `pivec.same` says "same" in 9 of 10 cases, if a pair behaves the same.
     to_decide: Array | None = None
 
     def to_all(self, needed: Array) -> Array:
@@ -84,72 +88,43 @@ def episodes_for_precision(
 
 
 def episodes_for_same(
-    distance: ArrayLike,
-    first: ArrayLike,
+    noise: ArrayLike,
     second: ArrayLike,
     episodes: ArrayLike,
     margin: float,
     level: float = LEVEL,
 ) -> Array:
-    """Episodes at which the upper bound of ``distance`` is below ``margin`` with power 0.9.
+    """Episodes at which policies that behave the same are within the margin, 97 times out of 100.
 
-    Infinitely many for a distance that is not below the margin.
+    ``noise`` is the mean squared distance of two samples of ``episodes`` episodes, and ``second``
+    its variance. Bounds are those of `pivec.statistics.intervals` at a distance that chance rarely
+    exceeds (χ² of the same mean and variance, Satterthwaite 1946), and fall as the noise does.
     """
-    room = np.maximum(margin - np.asarray(distance, dtype=np.float64), 0.0)
-    return _converged(
-        first, second, episodes, lambda dof: room / (t.ppf(level, dof) + norm.ppf(POWER))
-    )
+    mean, variance = _not_negative(noise, second)
+    rare, scale = _rare_distance(mean, variance)
+    # In a direction of chance, 4 ΔᵀCΔ / |Δ|² is 4‖C‖² / tr C.
+    _, high = score_bounds(rare, 4 * scale, variance, norm.ppf(level))
+    high = np.where(variance > 0, high, np.where(np.isnan(variance), np.nan, 0.0))
+    return np.maximum(_episodes(_ratio(margin, high), episodes), _RELIABLE)
 
 
-def episodes_for_different(
-    distance: ArrayLike,
-    first: ArrayLike,
-    second: ArrayLike,
-    episodes: ArrayLike,
-    level: float = LEVEL,
-) -> Array:
-    """Episodes at which a test finds with power 0.9 that ``distance`` is not 0.
-
-    The critical value is that of equal policies, whose distance has no first part: a weighted sum
-    of χ² minus its mean, whose 95 % point lies 1.64 (many equal weights) to 2.01 (one weight)
-    deviations above 0. The latter is taken.
-    """
-    d, slope, curve = _not_negative(distance, first, second)
-    critical = (chi2.ppf(level, 1) - 1) / np.sqrt(2)
-    z = norm.ppf(POWER)
-    # d = critical·√second·x + z·√(first·x + second·x²), squared; the root that does not cancel.
-    a = (critical**2 - z**2) * curve
-    b = 2 * d * critical * np.sqrt(curve) + z**2 * slope
-    root = np.sqrt(np.maximum(b**2 - 4 * a * d**2, 0.0))
-    needed = _episodes(_ratio(2 * d**2, b + root), episodes)
-    # A permutation test can only reject if 2 of all divisions are few enough.
-    least = _LEAST
-    while (1 - level) * comb(2 * least, least) < 2:
-        least += 1
-    return np.maximum(needed, least)
+def episodes_for_view(view: View, margin: float, level: float = LEVEL) -> float:
+    """Like `episodes_for_same`, for two samples of the first policy of a view."""
+    rows = view.episodes[0]
+    found = view_intervals(replace(view, episodes=(rows, rows), by_episode=False), level)
+    noise = found.noise.item()
+    bins = int(np.any(rows, axis=0).sum())
+    if not view.by_episode or bins < 2:
+        return episodes_for_same(noise, found.second, len(rows), margin, level).item()
+    rare, _ = _rare_distance(noise, 2 * noise**2 / (bins - 1))
+    high = share_bound(float(rare), noise, bins, level)
+    return max(float(_episodes(np.asarray(margin / high), len(rows))), _RELIABLE)
 
 
-def episodes_to_decide(
-    distance: ArrayLike,
-    first: ArrayLike,
-    second: ArrayLike,
-    episodes: ArrayLike,
-    margin: float,
-    level: float = LEVEL,
-) -> Array:
-    """Episodes at which `pivec.same` is right with power 0.9 if the distance is 0 or the margin.
-
-    The first part of the variance at the margin is that of the pilot's difference scaled to this
-    length, if the pilot shows one beyond the margin, and at most what no difference of this length
-    exceeds (Cauchy-Schwarz): 4 Δᵀ C Δ ≤ 4 ‖Δ‖² ‖C‖ = 4 · margin · √(second/2).
-    """
-    d, slope, curve = (np.asarray(v, dtype=np.float64) for v in (distance, first, second))
-    bound = 4 * margin * np.sqrt(curve / 2)
-    scaled = _ratio(slope * margin, np.maximum(d, margin))
-    at_margin = np.where(d > margin, np.minimum(bound, scaled), bound)
-    same = episodes_for_same(0.0, 0.0, curve, episodes, margin, level)
-    different = episodes_for_different(margin, at_margin, curve, episodes, level)
-    return np.maximum(np.maximum(same, different), _RELIABLE)
+def _rare_distance(mean: Any, variance: Any) -> tuple[Array, Array]:
+    """Return a distance that noise of this mean and variance seldom exceeds, and the χ²'s scale."""
+    scale = _ratio(variance, 2 * mean)
+    return np.asarray(scale * chi2.ppf(_EACH, _ratio(mean, scale)) - mean), scale
 
 
 def _converged(
@@ -189,24 +164,78 @@ def _ratio(above: Any, below: Any) -> Array:
 
 
 @dataclass(frozen=True)
+class ViewResult:
+    """The distance of two policies in one view."""
+
+    name: str  # "moves", "kinds", "length", "return", or a feature
+    distance: float  # without sampling noise
+    low: float  # bounds of the distance, each of which holds with probability ``level``
+    high: float
+    beyond: float  # lower bound that holds with this probability for all views together
+    margin: float  # below which a distance does not matter
+    first: float  # parts of the variance, see `Intervals`
+    second: float
+    words: str = ""  # both policies in the environment's units
+
+    @property
+    def is_within(self) -> bool:
+        """Whether the distance is certainly below the margin."""
+        return self.high < self.margin
+
+    @property
+    def is_beyond(self) -> bool:
+        """Whether the distance is certainly above the margin, in all views together."""
+        return self.beyond > self.margin
+
+
+@dataclass(frozen=True)
 class EquivalenceTest:
     """The result of `pivec.same`."""
 
     verdict: Verdict
     labels: tuple[str, str]
-    distance: float  # without sampling noise
-    low: float  # bounds of the distance, each of which holds with probability ``level``
-    high: float
-    p_value: float  # how often chance gives such a distance to policies that behave the same
+    views: tuple[ViewResult, ...]  # the first one is the distance of the characterization
+    p_value: float  # how often chance gives such distances to policies that behave the same
     test: str  # "permutation", or "analytic" if the episodes of one are not stored
-    margin: float  # below which a distance does not matter
     level: float
     episodes: tuple[int, int]  # of each policy
     # Of each policy, in total, after which a verdict can be expected; None if there is one, or if
     # the number is not known.
     episodes_needed: int | None
     method: str  # the characterization
-    overlap: float | None = None  # share of their time in the same places, if known
+    overlap: float | None = None  # share of their time in the same regions, if known
+
+    @property
+    def distance(self) -> float:
+        """Distance of the characterization, without sampling noise."""
+        return self.views[0].distance
+
+    @property
+    def low(self) -> float:
+        """Lower bound of the distance."""
+        return self.views[0].low
+
+    @property
+    def high(self) -> float:
+        """Upper bound of the distance."""
+        return self.views[0].high
+
+    @property
+    def margin(self) -> float:
+        """Margin of the distance."""
+        return self.views[0].margin
+
+    @property
+    def is_significant(self) -> bool:
+        """Whether there is certainly a difference, of whatever size."""
+        # In floating point 1 − 0.95 is a little more than 0.05.
+        return self.p_value <= round(1 - self.level, 12)
+
+    @property
+    def differing(self) -> list[ViewResult]:
+        """Views that are certainly beyond their margins, the largest excess first."""
+        beyond = [view for view in self.views if view.is_beyond]
+        return sorted(beyond, key=lambda view: -view.beyond / view.margin)
 
     @property
     def more_episodes(self) -> int | None:
@@ -215,58 +244,63 @@ class EquivalenceTest:
 
     def as_json(self) -> dict[str, Any]:
         """Return plain values; numbers that are not finite are None."""
-        plain = asdict(self) | {"labels": list(self.labels), "more_episodes": self.more_episodes}
-        return {
-            k: None if isinstance(v, float) and not isfinite(v) else v for k, v in plain.items()
-        }
+        known = asdict(self) | {"labels": list(self.labels), "views": list(map(asdict, self.views))}
+        for name in ("distance", "low", "high", "margin", "is_significant", "more_episodes"):
+            known[name] = getattr(self, name)
+        plain: dict[str, Any] = _finite(known)
+        return plain
 
 
-def decide(high: float, p_value: float, margin: float, level: float = LEVEL) -> Verdict:
-    """Return the verdict on a distance that is below ``high``.
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(part) for part in value]
+    return None if isinstance(value, float) and not isfinite(value) else value
 
-    Examples
-    --------
-    >>> decide(high=0.01, p_value=0.4, margin=0.02)
-    'same'
-    >>> decide(high=0.01, p_value=0.001, margin=0.02)  # certain, but too small to matter
-    'same'
-    >>> decide(high=0.05, p_value=0.001, margin=0.02)
-    'different'
-    >>> decide(high=0.05, p_value=0.4, margin=0.02)
-    'unclear'
+
+def decide(views: Sequence[ViewResult], significant: bool) -> Verdict:
+    """Return the verdict on two policies.
+
+    *Same* requires that all views are within their margins: each is tested at the full level, since
+    all must pass (an intersection-union test, Berger 1982). *Different* requires that some view is
+    beyond its margin at a level that holds for all of them, and that the test of equal behaviour
+    agrees.
     """
-    if high < margin:
+    if all(view.is_within for view in views):
         return "same"
-    # In floating point 1 − 0.95 is a little more than 0.05.
-    return "different" if p_value <= round(1 - level, 12) else "unclear"
+    return "different" if significant and any(view.is_beyond for view in views) else "unclear"
 
 
-def episodes_for_verdict(
-    distance: float,
-    first: float,
-    second: float,
-    p_value: float,
-    episodes: int,
-    margin: float,
-    level: float = LEVEL,
-) -> int | None:
-    """Episodes of each policy after which either verdict is likely, if this is the distance.
+def episodes_for_views(views: Sequence[ViewResult], episodes: int) -> int | None:
+    """Episodes of each policy after which a verdict is likely, if distances are as measured.
 
-    At least a tenth more than there are, since these were not enough. The first part of the
-    variance is at most what a difference of this length allows (see `episodes_to_decide`), and a
-    test finds a difference no sooner than its own p-value suggests: its statistic grows with the
-    number of episodes.
+    At least a tenth more than there are, since these were not enough.
     """
-    away = max(distance, 0.0)
-    first = min(first, 4 * away * sqrt(second / 2))
-    observed = norm.isf(p_value)
-    wanted = norm.ppf(level) + norm.ppf(POWER)
-    by_test = episodes * wanted / observed if observed > 0 else inf
-    different = float(episodes_for_different(away, first, second, episodes, level))
-    needed = min(
-        float(episodes_for_same(away, first, second, episodes, margin, level)),
-        max(different, by_test),
-    )
-    if not all(map(isfinite, (first, second, needed))):
+    beyond = [_episodes_beyond(view, episodes) for view in views if view.distance > view.margin]
+    within = [_episodes_within(view, episodes) for view in views if not view.is_within]
+    needed = min(beyond) if beyond else max(within, default=inf)
+    if not isfinite(needed):
         return None
     return max(ceil(needed), episodes + ceil(episodes / 10))
+
+
+def _episodes_within(view: ViewResult, episodes: int) -> float:
+    distance = max(view.distance, 0.0)
+    return _episodes_for_room(view, view.margin - distance, view.high - distance, episodes)
+
+
+def _episodes_beyond(view: ViewResult, episodes: int) -> float:
+    away = view.distance - view.margin
+    return _episodes_for_room(view, away, view.distance - view.beyond, episodes)
+
+
+def _episodes_for_room(view: ViewResult, room: float, reach: float, episodes: int) -> float:
+    """Episodes at which the bound, now ``reach`` away, fits into ``room`` with power 0.9."""
+    # The first part is at most what a difference of this length allows (Cauchy-Schwarz).
+    first = min(view.first, 4 * max(view.distance, 0.0) * sqrt(view.second / 2))
+    error = sqrt(first + view.second)
+    if error == 0.0:
+        return float(episodes)
+    deviation = room / (reach / error + norm.ppf(POWER))
+    return float(_episodes(noise_left(first, view.second, deviation), episodes))

@@ -12,16 +12,18 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pivec.policies import natural_key
-from pivec.statistics.intervals import LEVEL, RATE, benjamini_hochberg
+from pivec.statistics.equivalence import MARGIN
+from pivec.statistics.intervals import LEVEL
 
 Array = NDArray[np.float64]
 _MAX_EXACT = 20_000  # assignments that are all tried: two groups of eight have 12,870
-_ROUNDING = 1e-9  # of the total, below which assignments count as equal
+_ROUNDING = 1e-9  # relative; statistics of assignments that differ by less count as equal
 
 
 @dataclass(frozen=True)
@@ -37,10 +39,10 @@ class Estimate:
 class Permanova:
     """The outcome of `permanova`."""
 
-    f: float  # pseudo-F: variance between groups over that within, per degree of freedom
+    f: float  # Welch's F: distances between the means of groups over the spread within each
     r2: float  # share of the variance between runs that the groups explain
     chance_r2: float  # what a random division into groups of these sizes explains on average
-    p_value: float  # how often a random division explains as much
+    p_value: float  # how often a random division gives as large an F
     least_p: float  # the smallest possible p-value with this many runs
     assignments: int  # divisions tried
     exact: bool  # whether these were all
@@ -65,14 +67,22 @@ def run_distances(squares: Array, shares: Array) -> Array:
 
 
 def permanova(
-    squares: Array, groups: Sequence[int], permutations: int = 999, seed: int = 0
+    squares: Array,
+    groups: Sequence[int],
+    permutations: int = 999,
+    seed: int = 0,
+    noise: Array | float = 0.0,
 ) -> Permanova:
     """Test whether groups of runs differ, by permuting runs between them (Anderson 2001).
 
+    The statistic is Welch's (W*_d of Hamidi et al. 2019), so that groups that differ in spread and
+    size, but not in their means, seldom give a small p-value. Runs are permuted twice: as they are,
+    and after scaling deviations from the common mean so that all groups have the same spread. The
+    p-value is the larger one; see benchmarks/groups.py for its level and power.
+
     Tries all divisions of the runs into groups of these sizes, or this many ``permutations`` if
-    there are more than 20,000. Groups that differ only in spread may also give a small p-value,
-    especially if they are of unequal size (Anderson and Walsh 2013). ``squares`` are the squared
-    distances between runs, (n, n), and ``groups`` the group of each, from 0.
+    there are more than 20,000. ``squares`` are the squared distances between runs, (n, n),
+    ``groups`` the group of each, from 0, and ``noise`` is what was subtracted from ``squares``.
 
     Examples
     --------
@@ -93,31 +103,73 @@ def permanova(
     else:
         drawn = np.tile(labels, (permutations, 1))
         divisions = np.random.default_rng(seed).permuted(drawn, axis=1)
-    total = float(squares.sum()) / (2 * n)
-    within = float(_within(squares, labels[None], sizes)[0])
-    tried = _within(squares, divisions, sizes)
-    as_good = int((tried <= within + _ROUNDING * float(np.abs(squares).sum()) / n).sum())
+    # The true division comes first. Spread includes noise, without which it might not be positive.
+    divisions = np.concatenate([labels[None], divisions])
+    products = _centred(squares + noise, np.full(n, 1.0 / n))
+    f, spread = _welch(products, divisions, sizes, np.ones(n_groups))
+    references = [f]
+    if sizes.min() > 1:
+        weights = 1.0 / spread[:, 0]
+        products = _centred(squares + noise, weights[labels] / (weights @ sizes))
+        deviations = np.bincount(labels, np.diag(products)) / sizes
+        scales = np.sqrt(np.maximum(deviations, _least(deviations.mean())))
+        products = products / np.outer(scales[labels], scales[labels])
+        references.append(_welch(products, divisions, sizes, scales)[0])
+    as_good = max(int((tried[1:] >= tried[0] * (1.0 - _ROUNDING)).sum()) for tried in references)
     # Exchanging groups of equal size gives the same division.
     same = math.prod(math.factorial(times) for times in Counter(sizes.tolist()).values())
-    between = (total - within) / (n_groups - 1)
+    total = float(squares.sum()) / (2 * n)
+    member = labels == np.arange(n_groups)[:, None]
+    within = float(np.einsum("gr,rs,gs->g", member, squares, member) @ (0.5 / sizes))
     return Permanova(
-        f=between * (n - n_groups) / within if within > 0 else math.inf if between > 0 else 0.0,
+        f=float(f[0]),
         r2=min(max(1.0 - within / total, 0.0), 1.0) if total > 0 else 0.0,
         chance_r2=(n_groups - 1) / (n - 1),
         p_value=as_good / ways if exact else (1 + as_good) / (1 + permutations),
         least_p=same / ways if exact else max(same / ways, 1 / (1 + permutations)),
-        assignments=len(divisions),
+        assignments=len(divisions) - 1,
         exact=exact,
     )
 
 
-def _within(squares: Array, divisions: NDArray[np.int_], sizes: NDArray[np.int_]) -> Array:
-    """Sums of squares within the groups of each division: Σ over pairs of a group / its size."""
-    result = np.zeros(len(divisions))
-    for group, size in enumerate(sizes.tolist()):
-        chosen = (divisions == group).astype(np.float64)
-        result += np.einsum("dr,dr->d", chosen @ squares, chosen) / (2 * size)
-    return result
+def _centred(squares: Array, weights: Array) -> Array:
+    """Products of deviations from the weighted mean, from squared distances (Gower 1966)."""
+    means = squares @ weights
+    return np.asarray((means[:, None] + means - squares - weights @ means) / 2.0)
+
+
+def _least(spread: Any) -> Any:
+    """The smallest spread of a group, whose runs may all be the same."""
+    return np.maximum(_ROUNDING * spread, 1e-100)
+
+
+def _welch(
+    products: Array, divisions: NDArray[np.int_], sizes: NDArray[np.int_], scales: Array
+) -> tuple[Array, Array]:
+    """Welch's F of each division, (d,), and the spread of its groups, (groups, d).
+
+    ``products`` are those of deviations, which ``scales`` multiply in each group. A group of one
+    run has the pooled spread of the others.
+    """
+    k, n = len(sizes), int(sizes.sum())
+    member = (divisions == np.arange(k)[:, None, None]).astype(np.float64)
+    sums = np.einsum("gdr,hdr->ghd", member @ products, member)
+    sums *= np.multiply.outer(scales, scales)[:, :, None]
+    squares = (scales**2)[:, None] * (member @ np.diag(products))
+    own, counts = np.einsum("ggd->gd", sums), sizes[:, None]
+    within = squares - own / counts
+    pooled = within.sum(axis=0) / (n - k)
+    spread = np.where(counts > 1, within / np.maximum(counts - 1, 1), pooled)
+    spread = np.maximum(spread, _least(squares.sum(axis=0) / n))
+    precision = counts / spread
+    total = precision.sum(axis=0)
+    weights = precision / total
+    means = own / counts**2
+    apart = means[:, None] + means - 2.0 * sums / (counts * sizes)[:, :, None]
+    between = total * np.einsum("gd,hd,ghd->d", weights, weights, apart) / (2.0 * (k - 1))
+    freedom = np.where(counts > 1, counts - 1, n - k)
+    few = 2.0 * (k - 2) / (k**2 - 1) * ((1.0 - weights) ** 2 / freedom).sum(axis=0)
+    return np.maximum(between, 0.0) / (1.0 + few), spread
 
 
 def _assignments(sizes: list[int]) -> Iterator[list[int]]:
@@ -192,8 +244,8 @@ def effective_number(similarities: Array, shares: Array, level: float = LEVEL) -
     the mean similarity of policy i to all: copies do not count, n policies with nothing in common
     count n. Unlike the Vendi score it does not need a kernel, which distances without noise do not
     give. It grows with the number of policies and runs: compare groups of equal size.
-    ``similarities``, (n, n), are 1 for the same behaviour and 0 for nothing in common (without
-    noise, some may exceed 1); ``shares`` are those of `shares_of`: every run counts the same.
+    ``similarities``, (n, n), are 1 for the same behaviour and 0 for different behaviour; ``shares``
+    are those of `shares_of`: every run counts the same.
 
     Examples
     --------
@@ -221,16 +273,11 @@ def effective_number(similarities: Array, shares: Array, level: float = LEVEL) -
 
 @dataclass(frozen=True)
 class BehaviourClasses:
-    """Classes of policies that do not differ significantly; the largest class is number 1.
-
-    No two policies of a class differ at a false discovery rate over all pairs. It does not follow
-    that they are the same, nor that policies of different classes differ: the relation is not
-    transitive. With more episodes there are more classes.
-    """
+    """Classes of policies that behave alike; the largest class is number 1."""
 
     numbers: tuple[int | None, ...]  # class of each policy, from 1; None with too few episodes
     medoids: tuple[int, ...]  # policy of each class with the smallest sum of distances to the rest
-    rate: float  # false discovery rate
+    margin: float  # classes are farther apart than this, on average
 
     def __len__(self) -> int:
         return len(self.medoids)
@@ -242,27 +289,27 @@ class BehaviourClasses:
 
 
 def behaviour_classes(
-    p_values: Array, distances: Array, labels: Sequence[str], rate: float = RATE
+    distances: Array, labels: Sequence[str], margin: float = MARGIN
 ) -> BehaviourClasses:
-    """Group policies into classes in which no two differ significantly.
+    """Group policies into classes whose mean distance from each other exceeds a margin.
 
-    Complete linkage on p-values (symmetric, NaN if not known), cut by Benjamini and Hochberg's rule
-    at a false discovery ``rate``. There may be other such classes; these do not depend on the order
-    of the policies, whose ``labels`` all differ. ``distances`` determine the medoid of a class.
+    Average linkage on ``distances`` without sampling noise (symmetric, NaN if not known), cut at
+    the ``margin``. A mean over pairs has little noise, so that the classes do not multiply with
+    more episodes; they do not depend on the order of the policies, whose ``labels`` all differ.
 
     Examples
     --------
-    >>> p = np.array([[1.0, 0.6, 1e-4], [0.6, 1.0, 1e-5], [1e-4, 1e-5, 1.0]])
-    >>> behaviour_classes(p, 1.0 - p, ["a", "b", "c"]).numbers
+    >>> d = np.array([[0.0, 0.01, 0.5], [0.01, 0.0, 0.4], [0.5, 0.4, 0.0]])
+    >>> behaviour_classes(d, ["a", "b", "c"]).numbers
     (1, 1, 2)
     """
-    known = np.flatnonzero(~np.isnan(p_values).all(axis=1, where=~np.eye(len(labels), dtype=bool)))
+    known = np.flatnonzero(~np.isnan(distances).all(axis=1, where=~np.eye(len(labels), dtype=bool)))
     if len(labels) == 1:
         known = np.arange(1)
     names = [(natural_key(label), label) for label in labels]
     order = np.array(sorted(known.tolist(), key=names.__getitem__))
     classes: dict[int, list[int]] = {}
-    for i, number in zip(order.tolist(), _linked(p_values, order, rate), strict=True):
+    for i, number in zip(order.tolist(), _linked(distances, order, margin), strict=True):
         classes.setdefault(number, []).append(i)
     medoids = [_medoid(distances, rows) for rows in classes.values()]
     ranked = sorted(
@@ -273,7 +320,7 @@ def behaviour_classes(
     for number, (_, rows) in enumerate(ranked, start=1):
         for i in rows:
             numbers[i] = number
-    return BehaviourClasses(tuple(numbers), tuple(medoid for medoid, _ in ranked), rate)
+    return BehaviourClasses(tuple(numbers), tuple(medoid for medoid, _ in ranked), margin)
 
 
 def _medoid(distances: Array, rows: list[int]) -> int:
@@ -282,15 +329,16 @@ def _medoid(distances: Array, rows: list[int]) -> int:
     return rows[int((sums <= sums.min() + 1e-9 * np.abs(sums).max()).argmax())]
 
 
-def _linked(p_values: Array, order: NDArray[np.intp], rate: float) -> list[int]:
-    """Cut the complete-linkage tree of the policies of ``order`` where pairs differ."""
+def _linked(distances: Array, order: NDArray[np.intp], margin: float) -> list[int]:
+    """Cut the average-linkage tree of the policies of ``order`` at the margin."""
     from scipy.cluster.hierarchy import fcluster, linkage
 
     if len(order) < 2:
         return [1] * len(order)
     i, j = np.triu_indices(len(order), 1)
-    p = p_values[order[i], order[j]]
-    apart = benjamini_hochberg(p) <= rate
-    # Pairs that differ are farther apart than all others.
-    heights = np.where(apart, 2.0, 1.0 - p)
-    return [int(number) for number in fcluster(linkage(heights, "complete"), 1.5, "distance")]
+    # Rounded, so that ties do not depend on the last digits; SciPy requires heights above 0, and
+    # means are shifted as the distances are.
+    heights = np.round(distances[order[i], order[j]] / margin, 9)
+    shift = min(float(heights.min()), 0.0)
+    tree = linkage(heights - shift, "average")
+    return [int(number) for number in fcluster(tree, 1.0 - shift, "distance")]

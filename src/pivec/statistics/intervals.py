@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -18,12 +17,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from pivec.parallel import run_tasks, single_threaded_blas
 from pivec.results import SHOWN, html_table
-from pivec.states import policy_ranges
+from pivec.states import policy_ranges, starts_of
 
 Array = NDArray[np.float64]
 LEVEL = 0.95  # of intervals, unless specified
 RATE = 0.05  # false discovery rate: pairs with a larger q do not differ significantly
 _BLOCK_BYTES = 2 << 20  # of products per core, which then stay in its cache
+_LEAST_NORM = 7.0  # an unbiased ‖C‖ counts as at least the biased one divided by this
 _ROUNDING = 1e-9  # of a distance, below which divisions count as equal
 _ROUNDING_PARTS = 1e-12  # of all parts together: a part this small is none
 
@@ -60,7 +60,7 @@ class Intervals:
         names = ("distance", "low", "high", "p_value")
         rows = [
             {"policy": i[0], "other": i[-1]}
-            | {name: float(getattr(self, name)[tuple(i)]) for name in names}
+            | {name: float(np.maximum(getattr(self, name)[tuple(i)], 0.0)) for name in names}
             for i in pairs[:SHOWN].tolist()
         ]
         return html_table(repr(self), rows, len(pairs), ".distance, .low and .high")
@@ -79,7 +79,7 @@ class Spread:
     """Covariance C of the points of each policy, summarized; arrays of one shape."""
 
     trace: Array  # tr C, the mean squared deviation
-    norm: Array  # ‖C‖, too large on average with few episodes: for conservative p-values
+    norm: Array  # ‖C‖, too large on average with few episodes
     unbiased_norm: Array  # ‖C‖ without that bias
     freedom: Array  # degrees of freedom: effective episodes minus one
 
@@ -93,18 +93,16 @@ class Spread:
         return Spread(*(value[policies] for value in vars(self).values()))
 
 
-def spread_of(
-    influences: NDArray[np.floating], starts: NDArray[np.int64], effective: Array
-) -> Spread:
-    """Spread of policies whose episodes' influences are rows starts[p] to starts[p + 1].
+def spread_of(influences: Sequence[NDArray[np.floating]], effective: Array) -> Spread:
+    """Spread of policies from the influences of their episodes, one array per policy.
 
     ``effective`` is the effective number of episodes (Kish 1965).
     """
-    values = np.full((3, len(starts) - 1), np.nan)
+    values = np.full((3, len(influences)), np.nan)
     with single_threaded_blas():  # the products are small
-        for p, (i, j) in enumerate(pairwise(starts.tolist())):
-            if j - i > 1:
-                rows = influences[i:j].astype(np.float64)
+        for p, moved in enumerate(influences):
+            if len(moved) > 1:
+                rows = moved.astype(np.float64)
                 values[:, p] = gram_spread(rows @ rows.copy().T)
     return Spread(values[0], values[1], values[2], np.maximum(effective - 1.0, 1.0))
 
@@ -128,13 +126,14 @@ def _moments_spread(trace: Any, square: Any, fourth: Any, m: int) -> tuple[Array
 
 
 def directional_variances(
-    influences: NDArray[np.floating], starts: NDArray[np.int64], rows: Array, columns: Array
+    influences: Sequence[NDArray[np.floating]], rows: Array, columns: Array
 ) -> Array:
-    """Δᵀ C_p Δ for Δ = rows[p] − columns[q], (n, m).
+    """Δᵀ C_p Δ for Δ = rows[p] − columns[q], (n, m), from the influences on each of the rows.
 
     In float32 about the mean of the columns: six digits, where a standard error needs two.
     """
-    counts = np.diff(starts)
+    counts = np.array([len(moved) for moved in influences])
+    starts = starts_of(counts)
     middle = columns.mean(axis=0)
     targets = np.ascontiguousarray((columns - middle).T, dtype=np.float32)
     own = (rows - middle).astype(np.float32)
@@ -143,13 +142,12 @@ def directional_variances(
 
     def work(task: int) -> None:
         first, last = blocks[task]
-        i, j = starts[first], starts[last]
-        moved = np.asarray(influences[i:j], dtype=np.float32)
+        moved = np.concatenate(influences[first:last], dtype=np.float32)
         owner = np.repeat(np.arange(first, last), counts[first:last])
         products = moved @ targets
         products -= np.einsum("ev,ev->e", moved, own[owner])[:, None]
         products *= products
-        sums = np.add.reduceat(products, starts[first:last] - i, axis=0)
+        sums = np.add.reduceat(products, starts[first:last] - starts[first], axis=0)
         m = counts[first:last, None].astype(np.float64)
         with np.errstate(invalid="ignore", divide="ignore"):
             result[first:last] = sums / (m * (m - 1))
@@ -160,8 +158,7 @@ def directional_variances(
 
 
 def paired_variances(
-    influences: NDArray[np.floating],
-    starts: NDArray[np.int64],
+    influences: Sequence[NDArray[np.floating]],
     rows: Array,
     i: NDArray[np.intp],
     j: NDArray[np.intp],
@@ -169,7 +166,7 @@ def paired_variances(
     """Δᵀ C_i Δ for Δ = rows[i] − rows[j], one per pair, like `directional_variances`."""
     result = np.full(len(i), np.nan)
     blocks = []
-    counts = np.diff(starts)[i]
+    counts = np.array([len(moved) for moved in influences])[i]
     for m in np.unique(counts[counts > 1]).tolist():
         same = np.flatnonzero(counts == m)
         parts = 1 + 4 * len(same) * m * rows.shape[1] // _BLOCK_BYTES
@@ -177,7 +174,7 @@ def paired_variances(
 
     def work(task: int) -> None:
         m, block = blocks[task]
-        moved = influences[starts[i[block], None] + np.arange(m)].astype(np.float32, copy=False)
+        moved = np.stack([influences[p] for p in i[block]], dtype=np.float32)
         gaps = (rows[i[block]] - rows[j[block]]).astype(np.float32)
         along = np.einsum("bmv,bv->bm", moved, gaps).astype(np.float64)
         result[block] = np.einsum("bm,bm->b", along, along) / (m * (m - 1))
@@ -194,6 +191,7 @@ def intervals_of(
     level: float = 0.95,
     scatter: Array | float = 0.0,
     noise: Array | None = None,
+    upper: Array | None = None,
     *,
     squared: bool = True,
 ) -> Intervals:
@@ -205,8 +203,15 @@ def intervals_of(
     ‖C_p + C_q‖ is bounded by ‖C_p‖ + ‖C_q‖, which is tight if the two policies are alike: only
     there the term counts. ``scatter`` is variance that does not fall with more episodes, ``noise``
     what sampling adds, if it is not the traces.
+
+    Where the noise is that of squares, the variance of a distance d is r·d + second with
+    r = 4 Δᵀ(C_p + C_q)Δ / |Δ|², at most 4‖C_p + C_q‖. The ends of the interval are those d whose
+    own variance puts the measured distance z deviations away (a score interval, Wilson 1927); with
+    the variance at the measured distance, intervals of small distances would be too short above.
+    The low end is 0 unless equal behaviour is rejected. With few episodes distances are too small
+    on average: the upper end is at least that of ``upper``, squares that are less biased.
     """
-    from scipy.stats import chi2, t
+    from scipy.stats import f, t
 
     spread = a.trace + b.trace
     like_squares = noise is None
@@ -217,23 +222,44 @@ def intervals_of(
     freedom = np.minimum(a.freedom, b.freedom)
     # Once per policy: for all pairs it would take most of the time.
     quantiles = [t.ppf((1.0 + level) / 2.0, side.freedom) for side in (a, b)]
-    reach = np.where(a.freedom <= b.freedom, *quantiles) * error
+    z = np.where(a.freedom <= b.freedom, *quantiles)
     known = ~np.isnan(noise)
     distance = np.where(known, squares - np.where(known, noise, 0.0), squares)
-    low, high = np.maximum(distance - reach, 0.0), np.maximum(distance + reach, 0.0)
-    # If both were the same, the squared distance would be a weighted sum of χ²: approximated by a
-    # χ² of the same mean and variance (Satterthwaite 1946).
+    # If both were the same, the squared distance would be a weighted sum of χ², approximated by one
+    # χ² of the same mean and variance (Satterthwaite 1946), and the noise an estimate of its mean.
+    # With few episodes ‖C‖ is too large, and without its bias so uncertain that tests reject too
+    # often; between the two they keep their level (benchmarks/EVIDENCE.md).
     with np.errstate(invalid="ignore", divide="ignore"):
-        norm = (a.norm + b.norm) ** 2
-        p_value = chi2.sf(squares * noise / norm, noise**2 / norm)
+        norm, unbiased = a.norm + b.norm, a.unbiased_norm + b.unbiased_norm
+        count = noise**2 / (norm * np.maximum(unbiased, norm / _LEAST_NORM))
+        welch = noise**2 / (a.trace**2 / a.freedom + b.trace**2 / b.freedom)
+        p_value = f.sf(squares / noise, count, count * welch)
         if not like_squares:
             p_value = t.sf(distance / error, freedom)
     p_value = np.where(known & (spread == 0.0), np.where(squares > 0.0, 0.0, 1.0), p_value)
+    slope: Any = 0.0
+    if like_squares:
+        slope = np.divide(variance, squares, out=np.zeros_like(squares), where=squares > 0.0)
+        slope = np.minimum(slope, 4.0 * np.sqrt(second / 2.0))
+    constant = second + scatter if like_squares else error**2
+    low, high = score_bounds(distance, slope, constant, z)
+    if upper is not None:
+        high = np.maximum(high, score_bounds(upper - noise, slope, constant, z)[1])
+    if like_squares:
+        low = np.where(p_value > (1.0 - level) / 2.0, 0.0, low)
     if not squared:
         low, high, noise = np.sqrt(low), np.sqrt(high), np.sqrt(noise)
         distance = np.sqrt(np.maximum(distance, 0.0))
         error = np.minimum(error / np.maximum(2.0 * distance, 1e-300), np.sqrt(error))
     return Intervals(distance, low, high, error, noise, p_value, first, second, level)
+
+
+def score_bounds(distance: Any, slope: Any, constant: Any, z: Any) -> tuple[Array, Array]:
+    """Distances d from which the measured one is z deviations away: Var(d) = slope·d + constant."""
+    turn = z**2 * slope
+    reach = np.sqrt(turn * np.maximum(distance, 0.0) + turn**2 / 4.0 + z**2 * constant)
+    middle = distance + turn / 2.0
+    return np.maximum(middle - reach, 0.0), np.maximum(middle + reach, 0.0)
 
 
 def benjamini_hochberg(p_values: ArrayLike) -> NDArray[np.float64]:
@@ -259,6 +285,29 @@ def benjamini_hochberg(p_values: ArrayLike) -> NDArray[np.float64]:
     adjusted[order] = np.minimum(np.minimum.accumulate(scaled[::-1])[::-1], 1.0)
     q[known] = adjusted
     return q
+
+
+def adjusted_intervals(
+    p_values: ArrayLike, low: ArrayLike, high: ArrayLike
+) -> tuple[Array, Array, Array]:
+    """q-values of several tests, and intervals that exclude 0 exactly where q ≤ 0.05.
+
+    A test is significant only if its own interval excludes 0; the intervals of all others are
+    extended to 0, which makes them wider than their level requires.
+
+    Examples
+    --------
+    >>> q, low, _ = adjusted_intervals([0.01, 0.02, 0.04], [0.3, 0.1, 0.0], [0.9, 0.8, 0.7])
+    >>> q, low
+    (array([0.03, 0.03, 0.1 ]), array([0.3, 0.1, 0. ]))
+    """
+    p, below, above = (np.asarray(values, np.float64) for values in (p_values, low, high))
+    includes = (below <= 0.0) & (above >= 0.0)
+    # A q-value is never smaller than its p-value.
+    q = benjamini_hochberg(np.where(includes, np.maximum(p, 2.0 * RATE), p))
+    chance = q > RATE
+    below = np.where(chance, np.minimum(below, 0.0), below)
+    return q, below, np.where(chance, np.maximum(above, 0.0), above)
 
 
 @dataclass(frozen=True)
@@ -310,18 +359,18 @@ class Parts:
         return Parts(*(value.reshape(shape) for value in vars(self).values()))
 
 
-def parts_of(
+def block_intervals(
     differences: Array,
     moved: Sequence[Array],
     freedom: Sequence[float],
     level: float,
     squared: bool = True,
-) -> Parts:
-    """Parts (n,) that are sums of squares of ``differences`` (n, size), one row per block.
+) -> tuple[Intervals, list[Spread]]:
+    """Intervals (n,) of sums of squares of ``differences`` (n, size), one row per block.
 
     ``moved`` has the influences of the episodes of both policies on them, (n, m, size); m is 0 for
-    a single episode. If the distance is not ``squared``, a block is one difference, and the part
-    its absolute value.
+    a single episode. If the distance is not ``squared``, a block is one difference, and its
+    distance the absolute value.
     """
     squares = np.einsum("ns,ns->n", differences, differences)
     variance = np.zeros(len(differences))
@@ -336,11 +385,25 @@ def parts_of(
         along = np.einsum("nms,ns->nm", influences, differences)
         variance += 4.0 * np.einsum("nm,nm->n", along, along) / (m * (m - 1))
         spreads.append(Spread(*_moments(influences), np.full(len(differences), max(dof, 1.0))))
-    sure = intervals_of(squares, variance, spreads[0], spreads[1], level, squared=squared)
-    q = benjamini_hochberg(_p_values(squares, *spreads))
+    a, b = spreads
+    return intervals_of(squares, variance, a, b, level, squared=squared), spreads
+
+
+def parts_of(
+    differences: Array,
+    moved: Sequence[Array],
+    freedom: Sequence[float],
+    level: float,
+    squared: bool = True,
+) -> Parts:
+    """Parts (n,) of a distance, one per block; see `block_intervals`."""
+    sure, spreads = block_intervals(differences, moved, freedom, level, squared)
+    squares = np.einsum("ns,ns->n", differences, differences)
     measured = squares if squared else np.sqrt(squares)
-    rounding = measured <= _ROUNDING_PARTS * measured.sum()
-    return Parts(measured, sure.distance, sure.low, sure.high, ~(q <= RATE) | rounding)
+    p_values = _p_values(squares, *spreads)
+    p_values = np.where(measured <= _ROUNDING_PARTS * measured.sum(), 1.0, p_values)
+    q, low, high = adjusted_intervals(p_values, sure.low, sure.high)
+    return Parts(measured, sure.distance, low, high, ~(q <= RATE))
 
 
 def _p_values(squares: Array, a: Spread, b: Spread) -> Array:

@@ -13,7 +13,6 @@ from numpy.typing import ArrayLike, NDArray
 from pivec.arguments import Count, NotNegative, check_arguments
 from pivec.errors import UsageError
 from pivec.parallel import run_tasks
-from pivec.statistics.intervals import RATE
 
 Array = NDArray[np.float64]
 Pair = tuple[int, int, float]
@@ -27,7 +26,7 @@ class Pairs:
     i: NDArray[np.intp]  # numbers of the two policies, i < j
     j: NDArray[np.intp]
     distance: Array  # at least 0; without sampling noise if there is an interval
-    low: Array
+    low: Array  # 0 exactly where q > 0.05
     high: Array
     overlap: Array  # share of their time that the two spend in the same places
     p: Array  # p-value of equal behaviour
@@ -57,7 +56,7 @@ class Pairs:
     @property
     def alike(self) -> NDArray[np.bool_]:
         """Whether the two do not differ significantly."""
-        return self.q > RATE
+        return self.low <= 0.0
 
 
 def farthest_pairs(distances: Array, count: int = 10, *, first: int = 0) -> list[Pair]:

@@ -4,7 +4,7 @@ All results of a comparison are in one folder:
 
 states/        the store
 space/         the fitted characterization and the descriptions
-distances.csv  distances.png  pairs.csv  map.csv  map.png  report.html  run.json
+distances.csv  distances.png  pairs.csv  map.csv  kinds.csv  map.png  report.html  run.json
 
 For more than 1000 policies distances.npz replaces distances.csv. `Comparison` is the same result
 for code and notebooks.
@@ -78,6 +78,7 @@ if TYPE_CHECKING:
 
     from pivec.explanations import (
         ComparisonFolder,
+        EpisodeKinds,
         GroupExplanation,
         PairExplanation,
         Regions,
@@ -87,7 +88,7 @@ if TYPE_CHECKING:
     )
 
 Array = NDArray[np.float64]
-_MAX_INFLUENCES = 1 << 30  # bytes of influences that a space may hold
+_MAX_INFLUENCES = 5 << 28  # bytes of influences that a space may hold
 _GROWTH = 1.1, 2.0  # by what factor a policy's episodes may grow in a round
 
 
@@ -149,6 +150,7 @@ def compare(
         log.settings |= collector.settings
         if collector.acting:
             log.settings["episodes"] = episodes
+        log.settings["margin"] = precision.margin
         data, stopped = collect_until(collector, method, precision, earlier is not None, progress)
     space = describe(data, log, method, earlier, collector.settings, stopped)
     return write(space, log, seed, data)
@@ -230,6 +232,11 @@ class Comparison(Result):
         return self.space.descriptions.labels
 
     @property
+    def kinds(self) -> EpisodeKinds | None:
+        """Kinds of episodes and each policy's shares of them; None without regions or states."""
+        return self.findings.kinds
+
+    @property
     def report(self) -> Path:
         """The HTML page."""
         return self.folder / "report.html"
@@ -266,7 +273,7 @@ class Comparison(Result):
             Number of clips: the first where the difference is largest, the others of both policies
             from the same seeds.
         top : int
-            Maximum number of regions.
+            Maximum number of regions; similar ones are merged.
         level : float
             Confidence level of the intervals.
         out : path, optional
@@ -308,15 +315,24 @@ class Comparison(Result):
         last: int | None = None,
         seed: int = 0,
         level: float = 0.95,
+        margin: float | None = None,
     ) -> GroupComparison:
         """Test whether groups of runs differ, such as ``{"ppo": "ppo-*", "a2c": "a2c-*"}``.
 
         By default, runs whose names differ only in the number at the end form a group.
-        ``last`` uses only the last checkpoints of each run.
+        ``last`` uses only the last checkpoints of each run. ``margin`` is the distance at which
+        behaviour counts as different in the diversity, by default that of the comparison.
         """
+        margin = margin or RunLog(self.folder).settings.get("margin")
         known = None if "influences" in self.space.descriptions.arrays else self.intervals
         return compare_groups(
-            self.space, groups, last=last, seed=seed, level=level, intervals=known
+            self.space,
+            groups,
+            last=last,
+            seed=seed,
+            level=level,
+            margin=margin,
+            intervals=known,
         )
 
     @takes_options(ReplayOptions)
@@ -527,7 +543,7 @@ def describe(
             share = background_share(method, data)
         if influences:  # with which intervals need no states
             [row, *_] = method.describe(data.select([0]), influences=True).arrays["influences"]
-            influences = data.n_episodes * len(row) * 4 <= _MAX_INFLUENCES
+            influences = data.n_episodes * row.nbytes <= _MAX_INFLUENCES
         described = method.describe(data, influences=influences)
         if earlier is None:
             reach = explanations.coverage_radius(method, data)

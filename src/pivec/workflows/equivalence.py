@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Annotated, Any, Unpack, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pivec.arguments import Positive, Range, checked
 from pivec.characterizations import Characterization, Descriptions, Space, Visitation
-from pivec.errors import PivecWarning, UsageError
+from pivec.characterizations.sampling import jackknife_influences
+from pivec.errors import PivecWarning, UsageError, did_you_mean
 from pivec.options import (
     CollectOptions,
     DescribeKeywords,
@@ -26,17 +26,38 @@ from pivec.options import (
 from pivec.parallel import on_engine
 from pivec.policies import NamedPolicy, PolicyInfo, find_policy, first_names, name_policies
 from pivec.rollouts import BACKENDS, environment_of
-from pivec.states import RecordedStates, VisitedStates, find_recorded, is_recorded, joined
+from pivec.states import (
+    RecordedStates,
+    VisitedStates,
+    find_recorded,
+    is_recorded,
+    joined,
+    thinned_alike,
+)
 from pivec.statistics import (
     LEVEL,
     MARGIN,
+    MARGIN_FACTORS,
     EquivalenceTest,
+    Intervals,
     Plan,
+    View,
+    ViewResult,
+    covariance_view,
     decide,
+    episode_view,
     episodes_for_precision,
-    episodes_for_verdict,
-    episodes_to_decide,
+    episodes_for_same,
+    episodes_for_view,
+    episodes_for_views,
+    feature_views,
+    joint_test,
+    kernel_embedding,
+    kinds_view,
+    pooled_influences,
+    share_view,
     spread_of,
+    view_intervals,
 )
 from pivec.workflows.collector import Collector, find_store
 from pivec.workflows.comparison import check_same_environment, prepare
@@ -57,7 +78,8 @@ def same(
     env: str | Callable[[], Any] | None = None,
     *,
     against: str | Path | None = None,
-    margin: Positive | None = None,
+    margin: float | Mapping[str, float] | None = None,
+    views: Sequence[str] = (),
     level: Level = LEVEL,
     permutations: Annotated[int, Range(19)] = 999,
     episodes: int = 100,
@@ -67,10 +89,13 @@ def same(
 ) -> EquivalenceTest:
     """Test whether two policies behave the same: "same", "different" or "unclear".
 
-    *Same* if the distance is below ``margin`` at confidence ``level``; otherwise *different* if a
-    permutation test over episodes finds a difference; otherwise there are too few episodes, and
-    ``episodes_needed`` estimates how many are needed. Without ``against`` and ``space``, the
-    characterization is fitted on both policies.
+    They are compared in several views: moves (states and steps), kinds of episodes, order within
+    episodes, every feature of states and steps, their covariance, the length of episodes and the
+    return. *Same* if the distance is below its
+    margin in every view, *different* if it is above it in some view, both at confidence ``level``.
+    Otherwise there are too few episodes, and ``episodes_needed`` estimates how many are needed;
+    ``is_significant`` says whether there is a difference, of unknown size. Without ``against`` and
+    ``space``, the characterization is fitted on both policies.
 
     Parameters
     ----------
@@ -82,8 +107,12 @@ def same(
     against : path, optional
         A folder of `pivec.compare` or a space (``FOLDER:label``) with the policy to compare with:
         ``a`` is placed in that space, without refitting.
-    margin : float, optional
-        The largest distance that does not matter; 0.02 for ``visitation``.
+    margin : float or dict of float, optional
+        The largest distance that does not matter, in all views or by view (``""`` for the others);
+        0.02 for ``visitation`` (0.03 for length and return, 0.05 for kinds of episodes).
+    views : sequence of str
+        Compare in these views only: ``moves``, ``kinds``, ``order``, ``covariance``, ``length``,
+        ``return`` or features.
     level : float
         Confidence level of the bounds and of the test.
     permutations : int
@@ -119,6 +148,9 @@ def same(
         inputs.append(_find_input(b, collecting))
     else:
         inputs.insert(0, _find_accepted(cast(Space, space), where, label))
+    for value in margin.values() if isinstance(margin, Mapping) else [margin]:
+        if value is not None and not 0.0 < value < np.inf:
+            raise UsageError(f"margin must be a positive number, but is {value}")
     if margin is None and not isinstance(method, Visitation):
         raise UsageError(
             f"--margin is needed with {method.name}: the default of {MARGIN} is for visitation, "
@@ -139,7 +171,9 @@ def same(
         right = replace(right, data=data, info=info)
     if space is None:
         method.fit(joined([left.states, right.states]))
-    return judge(method, left, right, margin or MARGIN, level, permutations, seed)
+    return judge(
+        method, left, right, MARGIN if margin is None else margin, level, permutations, seed, views
+    )
 
 
 @on_engine
@@ -200,34 +234,52 @@ def plan(
         method.fit(data)
     described = _described(method, data)
     sure = method.intervals(described, level=level)
-    second = sure.second.copy()
-    np.fill_diagonal(second, _variance_of_resampling(described))
+    noise, second = sure.noise.copy(), sure.second.copy()
+    if not method.traits.squared:
+        noise **= 2
+    own_noise, own_second = _noise_of_resampling(described)
+    np.fill_diagonal(noise, own_noise)
+    np.fill_diagonal(second, own_second)
     pilot = np.maximum.outer(*[np.diff(data.policy_starts)] * 2)
     width = precision if method.traits.squared else 2 * sure.distance * precision + precision**2
     needed = episodes_for_precision(sure.first, second, pilot, width, level)
     decided = None
     margin = MARGIN if margin is None and isinstance(method, Visitation) else margin
     if margin is not None:
-        away, room = _squares(method, sure.distance, margin)
-        decided = episodes_to_decide(away, sure.first, second, pilot, room, level)
+        room = margin if method.traits.squared else margin**2
+        decided = episodes_for_same(noise, second, pilot, room, level)
+        if isinstance(method, Visitation):
+            each = [
+                _episodes_for_views(method, data.select([p]), margin, level)
+                for p in range(len(data))
+            ]
+            decided = np.maximum(decided, np.maximum.outer(each, each))
     return Plan(
         data.labels, int(pilot.max()), precision, level, sure.distance, needed, margin, decided
     )
 
 
-def _variance_of_resampling(described: VisitedStates | Descriptions) -> NDArray[np.float64] | float:
-    """The variance of the distance of each policy to another sample of it: 2‖C + C‖²."""
+def _noise_of_resampling(described: VisitedStates | Descriptions) -> tuple[Any, Any]:
+    """Mean and variance of the distance of each policy to another sample: 2 tr C and 2‖C + C‖²."""
     if isinstance(described, VisitedStates):
         if len(described) == 1:
             raise UsageError(
                 "a plan for a single policy needs a characterization with influences, such as "
                 "visitation: give two policies, or another --method"
             )
-        return 0.0  # others need more
-    influences, starts, effective = described.values(
-        "influences", "influences.starts", "effective_episodes"
-    )
-    return 8.0 * spread_of(influences, starts, effective).unbiased_norm ** 2
+        return 0.0, 0.0  # others need more
+    spread = spread_of(described.influences, *described.values("effective_episodes"))
+    return 2.0 * spread.trace, 8.0 * spread.unbiased_norm**2
+
+
+def _episodes_for_views(
+    method: Visitation, data: VisitedStates, margin: float, level: float
+) -> float:
+    """Episodes after which two samples of a policy are within the margin in all other views."""
+    if data.n_episodes < 2:
+        return np.inf
+    views = _other_views(method, data, data)
+    return max(episodes_for_view(view, _margin(margin, view.name), level) for view in views)
 
 
 @dataclass(frozen=True)
@@ -263,46 +315,71 @@ def judge(
     method: Characterization,
     a: PolicyInput,
     b: PolicyInput,
-    margin: float,
+    margin: float | Mapping[str, float] = MARGIN,
     level: float = LEVEL,
     permutations: int = 999,
     seed: int = 0,
+    views: Sequence[str] = (),
 ) -> EquivalenceTest:
     """Return the verdict on two policies in the space of a fitted characterization."""
     left, right = (
         _described(method, item.states) if item.described is None else item.described
         for item in (a, b)
     )
-    sure = method.intervals(left, right, level=2 * level - 1)
-    distance, low, high, p_value, noise, first, second = (
-        float(getattr(sure, name)[0, 0])
-        for name in ("distance", "low", "high", "p_value", "noise", "first", "second")
-    )
-    # A debiased distance below 0 is luck, which must not make a wide interval pass.
-    high -= min(distance, 0.0)
-    test = "analytic"
+    visitation = method if isinstance(method, Visitation) else None
+    have_states = a.data is not None and b.data is not None
+    others: dict[str, View] = {}
+    if visitation and have_states:
+        alike = thinned_alike(a.states, b.states)
+        others = {view.name: view for view in _other_views(visitation, alike[0], alike[1])}
+    elif visitation and set(views) != {"moves"}:
+        missing = ", ".join(item.label for item in (a, b) if item.data is None)
+        _warn(
+            f"only moves are compared, since the states of {missing} are not stored: keep the "
+            "folder states/ of the comparison next to space/ to compare in all views"
+        )
+    names = ["moves" if visitation else method.name, *others]
+    for name in (*views, *(margin if isinstance(margin, Mapping) else ())):
+        if name and name not in names:
+            hint = did_you_mean(name, names)
+            raise UsageError(f"there is no view {name!r}{hint}; there are {', '.join(names)}")
+    chosen = [name for name in names if not views or name in views]
+    results, p_values, constant = [], [], True
+    for name in chosen:
+        sure, joint = (
+            view_intervals(others[name], at)
+            if name in others
+            else method.intervals(left, right, level=at)
+            for at in (2 * level - 1, 1 - 2 * (1 - level) / len(chosen))
+        )
+        result = _view_result(name, sure, joint, _margin(margin, name), others.get(name))
+        results.append(result)
+        p_values.append(np.ravel(sure.p_value).item())
+        constant = constant and np.ravel(sure.noise).item() <= _ROUNDING * result.distance
+    test, p_value = "analytic", min(p_values) if constant else p_values[0]
     # Where nothing varies there is nothing to permute, and any difference counts.
-    constant = noise <= _ROUNDING * distance
-    if a.data is not None and b.data is not None and not constant:
+    if visitation and others and not constant:
         test = "permutation"
-        p_value = method.test(a.data, b.data, permutations=permutations, seed=seed).p_value
-    verdict = decide(high, p_value, margin, level)
+        used = [others[name] for name in chosen if name in others]
+        which = "moves" in chosen, "kinds" in chosen
+        p_value = _joint_p_value(visitation, alike, used, which, permutations, seed)
+    elif have_states and not constant:
+        test = "permutation"
+        p_value = method.test(a.states, b.states, permutations=permutations, seed=seed).p_value
+    verdict = decide(results, p_value <= round(1 - level, 12))
     episodes = int(np.sum(left.n_episodes)), int(np.sum(right.n_episodes))
     needed = overlap = None
     if verdict == "unclear":
-        away, room = _squares(method, distance, margin)
-        needed = episodes_for_verdict(away, first, second, p_value, max(episodes), room, level)
-    if isinstance(method, Visitation):
-        overlap = float(method.overlap(cast(Descriptions, left), cast(Descriptions, right))[0, 0])
+        needed = episodes_for_views(_as_squares(method, results), max(episodes))
+    if visitation:
+        both = cast(Descriptions, left), cast(Descriptions, right)
+        overlap = float(visitation.overlap(*both)[0, 0])
     return EquivalenceTest(
         verdict=verdict,
         labels=(a.label, b.label),
-        distance=distance,
-        low=low,
-        high=high,
+        views=tuple(results),
         p_value=p_value,
         test=test,
-        margin=margin,
         level=level,
         episodes=episodes,
         episodes_needed=needed,
@@ -311,14 +388,75 @@ def judge(
     )
 
 
+def _other_views(method: Visitation, a: VisitedStates, b: VisitedStates) -> list[View]:
+    """Views of two policies besides their moves."""
+    left, right = method.shares_over_time(a), method.shares_over_time(b)
+    moves = method.view(a), method.view(b)
+    views = [
+        kinds_view(np.sqrt(left), np.sqrt(right)),
+        share_view("order", left, right),
+        covariance_view(*moves, method.column_names),
+        *feature_views(*moves, method.column_names),
+        episode_view("length", a.episode_steps + 1.0, b.episode_steps + 1.0),
+    ]
+    if not any(np.isnan(side.returns).any() for side in (a, b)):
+        views.append(episode_view("return", a.returns, b.returns))
+    return views
+
+
+def _view_result(
+    name: str, sure: Intervals, joint: Intervals, margin: float, view: View | None
+) -> ViewResult:
+    """Take the bounds of one view, and the lower one that holds for all views together."""
+    parts = ("distance", "low", "high", "first", "second")
+    distance, low, high, first, second = (np.ravel(getattr(sure, part)).item() for part in parts)
+    if view is None or not view.by_episode:
+        # A debiased distance below 0 is luck, which must not make a wide interval pass.
+        high -= min(distance, 0.0)
+    beyond = np.ravel(joint.low).item()
+    words = "" if view is None else view.words
+    return ViewResult(name, distance, low, high, beyond, margin, first, second, words)
+
+
+def _joint_p_value(
+    method: Visitation,
+    sides: Sequence[VisitedStates],
+    views: Sequence[View],
+    whole: tuple[bool, bool],  # whether moves, and episodes as a whole, count as well
+    permutations: int,
+    seed: int,
+) -> float:
+    """Test several views together."""
+    used = [pooled_influences(view) for view in views]
+    both = np.concatenate([method._statistics(side) for side in sides])
+    if whole[0]:
+        used.append(jackknife_influences(method, both, np.array([0, len(both)]))[0])
+    if whole[1]:
+        used.append(kernel_embedding(method._coordinates(both)))
+    return joint_test(used, sides[0].n_episodes, permutations, seed)
+
+
+def _margin(margin: float | Mapping[str, float], name: str) -> float:
+    """Margin of a view: its own, or that of all."""
+    if not isinstance(margin, Mapping):
+        return margin * MARGIN_FACTORS.get(name, 1.0)
+    return margin[name] if name in margin else _margin(margin.get("", MARGIN), name)
+
+
+def _as_squares(method: Characterization, views: Sequence[ViewResult]) -> list[ViewResult]:
+    """Return the distance of the characterization as a square, the unit of variances."""
+    if method.traits.squared:
+        return list(views)
+    squares = {
+        name: getattr(views[0], name) * abs(getattr(views[0], name))
+        for name in ("distance", "low", "high", "beyond", "margin")
+    }
+    return [replace(views[0], **squares), *views[1:]]
+
+
 def _described(method: Characterization, data: VisitedStates) -> VisitedStates | Descriptions:
     """Return what intervals are made of: descriptions with influences, or the states."""
     return method.describe(data, influences=True) if method.traits.influences else data
-
-
-def _squares(method: Characterization, distance: Any, margin: float) -> tuple[Any, float]:
-    """Return distance and margin as squares, the units of variances."""
-    return (distance, margin) if method.traits.squared else (distance * abs(distance), margin**2)
 
 
 def _find_accepted(space: Space, where: str, label: str) -> PolicyInput:

@@ -18,7 +18,7 @@
  * @property {Float32Array} deviation of the returns
  * @property {Int32Array} episodes
  * @property {Float64Array} states
- * @property {Int32Array} behaviour class of policies that cannot be distinguished, from 1; 0 without
+ * @property {Int32Array} behaviour class of policies that behave alike, from 1; 0 without
  * @property {Uint8Array} reference 1 for policies of an earlier space
  * @property {Uint8Array} placed 1 for policies that came after the space was fitted
  * @property {Int32Array} order rows by run and step

@@ -44,7 +44,7 @@ export const drawKey = () => {
     const { low, high, values } = scale, fine = (high - low) / 500 || 1, words = colour === "step" ? (/** @type {number} */ v) => whole(Math.round(v)) : number;
     fill(scale.name, colourBar(scale.shades, [low, Math.round((low + high) / 2 / fine) * fine, high].map((v) => words(v))));
     if (data.group.some((_, i) => values[i] !== values[i] && own(i))) signs.append(signOf("hollow", "not known"));
-  } else if (colour === "behaviour") fill("Behaviour classes: policies that cannot be distinguished", lists(tallied(data.behaviour.map((b) => Math.min(b, tints.shared + 1)), (b) => (b ? signOf("", b > tints.shared ? "of one policy" : "behaviour " + b, css(behaviourColour(b))) : signOf("hollow", "none known")))));
+  } else if (colour === "behaviour") fill("Behaviour classes: policies that behave alike", lists(tallied(data.behaviour.map((b) => Math.min(b, tints.shared + 1)), (b) => (b ? signOf("", b > tints.shared ? "of one policy" : "behaviour " + b, css(behaviourColour(b))) : signOf("hollow", "none known")))));
   else fill("Runs", lists(tallied(data.group, (g) => signOf(g < 0 && data.runs.length ? "lone" : "", g < 0 ? "no run" : data.groups[g], groupColour(g)))));
   if (state.lines && fewRuns() && data.runs.length) signs.append(signOf("ring", "first checkpoint of a run"), signOf("arrow", "last checkpoint"));
   if (data.runs.length && data.step.some((s, i) => s !== s && own(i))) signs.append(signOf("lone", "no training step"));

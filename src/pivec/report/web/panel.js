@@ -69,9 +69,8 @@ const together = (m, found, a, b) => {
   announce(`${label[a]} and ${label[b]}: ${spokenDistance(pair)}`);
   exactPair(a, b)?.then((exact) => {
     if (mine !== turn) return;
-    const before = spokenDistance(pair), { distance, low, high, overlap, p, level } = exact;
-    // Among all pairs the page's own test counts; where it has none, that of this pair.
-    pair = { distance, low: low ?? NaN, high: high ?? NaN, overlap: overlap ?? NaN, p: p ?? NaN, alike: pair.alike ?? (p === null ? null : p > 1 - level) };
+    const before = spokenDistance(pair), { distance, low, high, overlap, p } = exact;
+    pair = { distance, low: low ?? NaN, high: high ?? NaN, overlap: overlap ?? NaN, p: p ?? NaN, alike: low === null ? null : low <= 0 };
     if (exact.difference) found = exact.difference;
     reason = exact.reason;
     fill();

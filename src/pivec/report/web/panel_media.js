@@ -34,10 +34,10 @@ const pictureOf = (src, words) => {
   return button;
 };
 
-/** @param {Frame[]} frames @param {number} region @param {number[]} rows of A and B @returns {any[]} pictures of both in a region, or of the region */
-export const framesOf = (frames, region, rows) => {
-  const own = rows.map((row) => frames.find((frame) => frame.region === region && frame.policy === app.data.label[row]));
-  const known = app.data.blob.media.regions.find((/** @type {Frame} */ frame) => frame.region === region);
+/** @param {Frame[]} frames @param {number[]} regions that are one part @param {number[]} rows of A and B @returns {any[]} pictures of both in these regions, or of a region */
+export const framesOf = (frames, regions, rows) => {
+  const own = rows.map((row) => frames.find((frame) => regions.includes(frame.region) && frame.policy === app.data.label[row]));
+  const known = app.data.blob.media.regions.find((/** @type {Frame} */ frame) => frame.region === regions[0]);
   if (!own[0] && !own[1]) return known ? [nest("div.frames", pictureOf(beside(known).src, "In this region: " + known.words))] : [];
   return [nest("div.frames", ...own.map((frame, side) => nest("figure",
     frame ? pictureOf(frame.src, `${"AB"[side]} in this region: ${frame.words || frame.policy}`) : "", nest("figcaption", badge(side), frame ? "" : " no picture"))))];

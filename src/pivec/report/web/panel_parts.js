@@ -24,7 +24,7 @@ const partRow = (part, found, longest, frames, rows) => {
     nest("p", make("strong", percent(part.part / found.measured)), " ", part.words, " ", part.noise ? chanceTag() : ""),
     shareBar(part.part / found.parts[0].part, "share"), ...(found.parts.length > 1 ? times : []),
     nest("ul.shifts", ...part.features.map((f) => nest("li", f.name + ": ", badge(0), ` ${meanOf(f, "a")} `, badge(1), ` ${meanOf(f, "b")} ${f.unit}`))),
-    ...framesOf(frames, part.region, rows));
+    ...framesOf(frames, part.regions, rows));
 };
 
 /** @param {Differences | null} found @param {any[]} frames @param {number[]} rows of A and B @param {string} reason why nothing is found @returns {any} */
@@ -36,6 +36,10 @@ export const differsSection = (found, frames, rows, reason) => {
   else if (!parts.length) say("Nothing: the two were measured as equal.");
   else {
     const longest = Math.max(...parts.slice(0, REGIONS).flatMap((part) => [part.shareA || 0, part.shareB || 0]), 1e-9);
+    if (found.rules.length) {
+      say("In short, shares of time of A and B:");
+      section.append(nest("ul.shifts", ...found.rules.map(({ where, a, b }) => nest("li", where + ": ", badge(0), ` ${percent(a)} `, badge(1), ` ${percent(b)}`))));
+    }
     say(`Regions of states, by their share of the distance as measured (${number(found.measured)}); the time that A and B spend there${found.sure ? "; means of features meanwhile" : ""}.`);
     section.append(...listed(make("ol"), parts, REGIONS, (part) => partRow(part, found, longest, frames, rows)));
     if (found.sure) say(found.words);

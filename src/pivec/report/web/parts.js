@@ -6,8 +6,8 @@ import { app } from "./state.js";
 /**
  * @typedef {{name: string, unit: string, flag?: boolean, a: number, b: number, noise?: boolean}} Means of a feature, of both policies; `flag`: it is so or not
  *
- * @typedef {object} Part a region of states
- * @property {number} region its number
+ * @typedef {object} Part a region of states, or several that are similar
+ * @property {number[]} regions their numbers, of several that are merged the largest first
  * @property {string} words that describe it
  * @property {number} part of the distance
  * @property {number} shareA of its time that the first policy spends there; NaN where not known
@@ -21,6 +21,7 @@ import { app } from "./state.js";
  * @property {Part[]} parts the largest first
  * @property {Means[]} averages over all of the time
  * @property {string} words what is assumed
+ * @property {{where: string, a: number, b: number}[]} rules that separate both, with their shares of time
  * @property {boolean} sure whether noise is marked
  */
 
@@ -35,7 +36,7 @@ const regionsOf = perData(async (data) => {
 const swapped = (found) => {
   const turn = (/** @type {Means} */ f) => ({ ...f, a: f.b, b: f.a });
   const parts = found.parts.map((part) => ({ ...part, shareA: part.shareB, shareB: part.shareA, spans: part.spans && [...part.spans].reverse(), features: part.features.map(turn) }));
-  return { ...found, parts, averages: found.averages.map(turn) };
+  return { ...found, parts, averages: found.averages.map(turn), rules: found.rules.map((rule) => ({ ...rule, a: rule.b, b: rule.a })) };
 };
 
 /** Why `differences` gives null for the data now shown. */
@@ -52,10 +53,10 @@ export const differences = async (i, j) => {
   const { words, shares, width } = await regionsOf(), n = words.length;
   const share = (/** @type {number} */ row, /** @type {number} */ region) => (shares ? shares[row * n + region] / 65535 : NaN);
   const sizes = squaredByRegion(points, width, n, i, j);
-  const parts = words.map((/** @type {string} */ said, /** @type {number} */ region) => ({ region, words: said, part: sizes[region], shareA: share(i, region), shareB: share(j, region), features: [] }));
+  const parts = words.map((/** @type {string} */ said, /** @type {number} */ region) => ({ regions: [region], words: said, part: sizes[region], shareA: share(i, region), shareB: share(j, region), features: [] }));
   parts.sort((/** @type {Part} */ a, /** @type {Part} */ b) => b.part - a.part);
   return {
-    measured: sizes.reduce((sum, part) => sum + part, 0), parts, sure: false, words: "",
+    measured: sizes.reduce((sum, part) => sum + part, 0), parts, sure: false, words: "", rules: [],
     averages: features.map(({ values, ...named }) => ({ ...named, a: values[i], b: values[j] })),
   };
 };

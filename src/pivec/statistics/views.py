@@ -1,0 +1,265 @@
+"""Views of two policies: each describes an episode by numbers, and policies by their means.
+
+The distance in a view is a squared Hellinger distance h² of two distributions, most often of shares
+p and q over bins, ½ Σ (√p − √q)². It bounds the total variation from both sides,
+h² ≤ TV ≤ √(h² (2 − h²)).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pivec.states import VisitedStates
+from pivec.statistics.intervals import (
+    Intervals,
+    block_intervals,
+    mean_differences,
+    permuted_divisions,
+    share_as_large,
+)
+
+Array = NDArray[np.float64]
+
+_PRIOR = 0.01  # share of time in the pooled shares, added to both: roots are not smooth at 0
+# Edges of bins of the states of both policies. The outer ones are for rare values.
+_QUANTILES = (0.02, 0.125, 0.25, 0.375, 0.5, 0.625, 0.75, 0.875, 0.98)
+_EPISODE_QUANTILES = (1 / 3, 2 / 3)  # of episodes, of which there are fewer
+_KINDS, _OF_A_KIND = 8, 12  # clusters of episodes at most, and how many a policy needs for each
+_SCORES = 257  # quantiles between which normal scores are interpolated
+_DIRECTIONS = 64  # of the covariance
+_NARROW = 0.05  # of the variance of a feature: directions that vary less are ignored
+_LARGE = 1000.0  # non-centrality of a χ²
+_ROUNDING = 1e-12  # of the mean square of influences
+_ROWS = 100_000  # states from which bins are computed
+
+
+@dataclass(frozen=True)
+class View:
+    """One view of two policies."""
+
+    name: str
+    episodes: tuple[Array, Array]  # numbers per episode, (n_episodes, n_values)
+    points: Callable[[Array], Array]  # from means of them, (n, n_values), to points
+    words: str = ""  # what differs, in the environment's units
+    by_episode: bool = False  # whether each episode is in one bin
+
+
+def share_view(name: str, a: Array, b: Array, words: str = "", by_episode: bool = False) -> View:
+    """Return a view of shares over bins, (n_episodes, n_bins)."""
+    pooled = _PRIOR * (a.mean(axis=0) + b.mean(axis=0)) / 2.0
+    return View(
+        name, (a, b), lambda p: np.sqrt((p + pooled) / (2.0 * (1.0 + _PRIOR))), words, by_episode
+    )
+
+
+def feature_views(a: VisitedStates, b: VisitedStates, names: Sequence[str]) -> list[View]:
+    """Return the marginal distribution of each feature of two policies, in quantile bins."""
+    sampled = [_sample(side) for side in (a, b)]
+    views = []
+    for column, name in enumerate(names):
+        left, right = (rows[:, column] for rows in sampled)
+        edges = _edges(left, right, _QUANTILES)
+        shares = [_time_shares(side, column, edges) for side in (a, b)]
+        views.append(share_view(name, shares[0], shares[1], _words(left, right)))
+    return views
+
+
+def covariance_view(a: VisitedStates, b: VisitedStates, names: Sequence[str]) -> View:
+    """Return the covariance of all features, whatever the distribution of each.
+
+    Features are replaced by normal scores. The distance is, to second order, that of two normal
+    distributions whose covariances differ by E, in coordinates in which their mean is 1: ‖E‖²/16.
+    """
+    from scipy.stats import norm
+
+    grid = norm.ppf((np.arange(_SCORES) + 0.5) / _SCORES)
+    both = np.concatenate([_sample(side) for side in (a, b)]).astype(np.float64)
+    quantiles = np.quantile(both, (np.arange(_SCORES) + 0.5) / _SCORES, axis=0)
+
+    def scores(data: VisitedStates) -> Array:
+        columns = zip(data.states.T, quantiles.T, strict=True)
+        return np.stack([np.interp(x, edges, grid) for x, edges in columns], axis=1)
+
+    sides = [scores(side) for side in (a, b)]
+    weights = [1.0 / (side.n_episodes * side.lengths) for side in (a, b)]  # of each state
+    covariances = []
+    for side, rows, data in zip(weights, sides, (a, b), strict=True):
+        each = np.repeat(side, data.lengths)
+        centred = rows - each @ rows
+        covariances.append((centred * each[:, None]).T @ centred)
+    values, vectors = np.linalg.eigh((covariances[0] + covariances[1]) / 2.0)
+    chosen = np.flatnonzero(values > _NARROW)[-_DIRECTIONS:]
+    whiten = vectors[:, chosen] / np.sqrt(values[chosen])
+    n = len(chosen)
+    upper = np.triu_indices(n)
+    scale = np.where(upper[0] == upper[1], 0.25, np.sqrt(2.0) / 4.0)  # both halves of E
+
+    def episodes(data: VisitedStates, rows: Array) -> Array:
+        white = rows @ whiten
+        starts = data.episode_starts
+        moments = [part.T @ part / len(part) for part in np.split(white, starts[1:-1])]
+        sums = np.add.reduceat(white, starts[:-1], axis=0) / data.lengths[:, None]
+        return np.concatenate([sums, np.array(moments)[:, upper[0], upper[1]]], axis=1)
+
+    def points(means: Array) -> Array:
+        return (means[:, n:] - means[:, :n][:, upper[0]] * means[:, :n][:, upper[1]]) * scale
+
+    left, right = (episodes(*side) for side in zip((a, b), sides, strict=True))
+    return View("covariance", (left, right), points, _correlation_words(covariances, names))
+
+
+def _correlation_words(covariances: Sequence[Array], names: Sequence[str]) -> str:
+    """The two features whose correlation differs most."""
+    scales = [np.sqrt(np.maximum(np.diag(matrix), _ROUNDING)) for matrix in covariances]
+    left, right = (c / np.outer(s, s) for c, s in zip(covariances, scales, strict=True))
+    # Rounded, so that the choice between equal ones is the same everywhere.
+    gaps = np.abs(np.triu(left - right, 1)).round(6)
+    i, j = np.unravel_index(gaps.argmax(), gaps.shape)
+    if gaps[i, j] == 0.0:
+        return ""
+    return f"correlation of {names[i]} and {names[j]}: {left[i, j]:.2f} and {right[i, j]:.2f}"
+
+
+def episode_view(name: str, a: Array, b: Array) -> View:
+    """Return the distribution of a number per episode, such as its length or return."""
+    edges = _edges(a, b, _EPISODE_QUANTILES)
+    left, right = (np.eye(len(edges) + 1)[np.searchsorted(edges, side)] for side in (a, b))
+    return share_view(name, left, right, _words(a, b), by_episode=True)
+
+
+def kinds_view(a: Array, b: Array) -> View:
+    """Return the shares of kinds of episodes: clusters of their descriptions (n, n_values)."""
+    from sklearn.cluster import KMeans
+
+    both = np.concatenate([a, b])
+    n_kinds = min(_KINDS, max(2, min(len(a), len(b)) // _OF_A_KIND), len(np.unique(both, axis=0)))
+    kinds = KMeans(n_kinds, n_init=10, random_state=0).fit_predict(both)
+    left, right = np.split(np.eye(n_kinds)[kinds], [len(a)])
+    shares = left.mean(axis=0), right.mean(axis=0)
+    most = int(np.abs(np.sqrt(shares[0]) - np.sqrt(shares[1])).round(6).argmax())
+    words = " and ".join(f"{100 * side[most]:.0f} %" for side in shares)
+    words = f"one of {n_kinds} kinds of episodes: {words}" if shares[0][most] < 1 else ""
+    return share_view("kinds", left, right, words, by_episode=True)
+
+
+def view_intervals(view: View, level: float) -> Intervals:
+    """Intervals of the distance in a view, each array of shape (1,)."""
+    points, moved = [], []
+    for rows in view.episodes:
+        points.append(view.points(rows.mean(axis=0, keepdims=True)))
+        moved.append(_influences(rows, view.points)[None] if len(rows) > 1 else rows[None, :0])
+    freedom = [len(rows) - 1.0 for rows in view.episodes]
+    found, _ = block_intervals(points[0] - points[1], moved, freedom, level)
+    if view.by_episode:
+        bins = int(np.any(np.concatenate(view.episodes), axis=0).sum())
+        high = share_bound(found.distance.item(), found.noise.item(), bins, (1.0 + level) / 2.0)
+        found = replace(found, high=np.array([high]))
+    return found
+
+
+def share_bound(distance: float, noise: float, bins: int, level: float) -> float:
+    """Upper bound of a distance of shares of episodes, given the mean of its noise.
+
+    Roots of such shares vary equally in all directions, so that the squared distance is a scaled
+    χ² with one degree of freedom less than bins, whose non-centrality is the distance: exact where
+    a normal approximation is too careful. A distance below 0 counts as 0.
+    """
+    from scipy.optimize import brentq
+    from scipy.stats import ncx2, norm
+
+    if bins < 2 or np.isnan(noise):
+        return noise
+    scale = noise / (bins - 1)
+    if distance > _LARGE * scale:  # where the χ² is normal, and takes long to compute
+        return float(distance + 2.0 * norm.ppf(level) * np.sqrt(scale * distance))
+    drawn = max(distance + noise, noise) / scale
+
+    def tail(center: float) -> float:
+        return float(ncx2.cdf(drawn, bins - 1, center)) - (1.0 - level)
+
+    return float(scale * brentq(tail, 0.0, 4.0 * drawn + 100.0))
+
+
+def pooled_influences(view: View) -> Array:
+    """Influence of each episode on the points of all episodes of both policies together."""
+    return _influences(np.concatenate(view.episodes), view.points)
+
+
+def _influences(rows: Array, points: Callable[[Array], Array]) -> Array:
+    """Jackknife: how each of several episodes moves the points of their mean."""
+    m = len(rows)
+    rests = points((rows.sum(axis=0) - rows) / (m - 1))
+    return np.asarray((m - 1) * (rests.mean(axis=0) - rests))
+
+
+def joint_test(views: Sequence[Array], n_a: int, permutations: int, seed: int) -> float:
+    """p-value of equal behaviour in all views, each given by the influences of all episodes.
+
+    Episodes are permuted, and the smallest p-value over the views counts (Westfall and Young 1993),
+    so that the result holds for all views together. The p-values of views are those of χ² with the
+    mean and variance of the permuted distances (Satterthwaite 1946), which only decide what counts
+    as how unusual in which view.
+    """
+    from scipy.stats import chi2
+
+    n_b, rng = len(views[0]) - n_a, np.random.default_rng(seed)
+    divisions = permuted_divisions(n_a, n_b, permutations, rng)
+    largest = np.full(len(divisions), -np.inf)
+    for influences in views:
+        distances = mean_differences(influences, divisions)
+        mean, variance = distances.mean(), distances.var()
+        square = np.einsum("nd,nd->", influences, influences) / len(influences)
+        if np.sqrt(variance) > _ROUNDING * square:
+            unusual = -chi2.logsf(2.0 * distances * mean / variance, 2.0 * mean**2 / variance)
+            largest = np.maximum(largest, unusual)
+    return 1.0 if np.isinf(largest[0]) else share_as_large(largest)
+
+
+def kernel_embedding(rows: Array) -> Array:
+    """Points of episodes whose squared mean difference is the maximum mean discrepancy.
+
+    A Gaussian kernel of the descriptions with the median distance as bandwidth (Gretton et al.
+    2012), centred and factorized.
+    """
+    squares = np.einsum("nd,nd->n", rows, rows)
+    distances = np.maximum(squares[:, None] + squares - 2.0 * rows @ rows.copy().T, 0.0)
+    median = np.median(distances[np.triu_indices(len(rows), 1)]) or 1.0
+    kernel = np.exp(-distances / median)
+    kernel -= kernel.mean(axis=0)
+    kernel -= kernel.mean(axis=1)[:, None]
+    values, vectors = np.linalg.eigh((kernel + kernel.T) / 2.0)
+    return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))
+
+
+def _words(a: NDArray[Any], b: NDArray[Any]) -> str:
+    """Means and deviations of both policies."""
+    return " and ".join(f"{np.mean(x):.3g} ± {np.std(x):.3g}" for x in (a, b))
+
+
+def _sample(data: VisitedStates) -> NDArray[np.float32]:
+    rows = np.linspace(0, data.n_states - 1, min(_ROWS, data.n_states)).astype(np.int64)
+    return data.take(rows)
+
+
+def _edges(a: NDArray[Any], b: NDArray[Any], quantiles: Sequence[float]) -> Array:
+    """Edges between bins at quantiles of both sides together, or between few values."""
+    both = np.concatenate([np.resize(side, max(len(a), len(b))) for side in (a, b)])
+    values = np.unique(both)
+    if len(values) <= len(quantiles) + 1:
+        return np.asarray((values[1:] + values[:-1]) / 2.0)
+    return np.unique(np.quantile(both, quantiles))
+
+
+def _time_shares(data: VisitedStates, column: int, edges: Array) -> Array:
+    """Share of time that each episode spends in each bin, (n_episodes, n_bins)."""
+    bins = np.searchsorted(edges, data.states[:, column])
+    episode = np.repeat(np.arange(data.n_episodes), data.lengths)
+    counts = np.bincount(
+        episode * (len(edges) + 1) + bins, minlength=data.n_episodes * (len(edges) + 1)
+    )
+    return np.asarray(counts.reshape(data.n_episodes, -1) / data.lengths[:, None])
