@@ -84,8 +84,9 @@ def drawn(n, *, regions=64, run_length=25, seed=0):
     shares[shares < 1e-3] = 0.0  # most policies never come to most regions
     shares /= shares.sum(axis=1, keepdims=True)
     middles = np.tanh(z @ rng.normal(size=(hidden, regions * d)) * 0.3).reshape(n, regions, d)
-    sums = np.concatenate([shares, (shares[:, :, None] * middles).reshape(n, -1)], axis=1)
-    method = characterization("visitation", n_components=regions)
+    flat = [(shares[:, :, None] * values).reshape(n, -1) for values in (middles, 1 + middles**2)]
+    sums = np.concatenate([shares, *flat], axis=1)
+    method = characterization("visitation", n_components=regions, of="states")
     mixture = {
         "weights": np.full(regions, 1 / regions),
         "means": rng.normal(size=(regions, d)),

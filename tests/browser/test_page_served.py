@@ -86,15 +86,14 @@ def test_new_policies_appear_without_a_reload(served, hostile, pages):
     assert exact["a"].strip() in names[0]
     assert exact["b"].strip() in names[1]
     make_clips(page)
-    panel.locator(".differs").get_by_role("button", name="Show").click()
     parts = panel.locator(".part").count()
     leave(hostile.space, 48, served.out)
     page.locator(".live:has-text('48 policies, 2 joined')").wait_for()
     assert page.locator("header .figures dd").first.inner_text() == "48"
     assert page.locator("header .lead").inner_text().startswith("48 policies from 6 training runs")
-    # What was chosen, opened and drawn stays.
+    # What was chosen and drawn stays.
     assert panel.locator(".who").all_inner_texts() == names
-    assert panel.locator(".part").count() == parts > 6
+    assert panel.locator(".part").count() == parts > 1
     assert panel.locator(".clips img").count() == 1
     swap = panel.get_by_role("button", name="Swap")
     swap.click()

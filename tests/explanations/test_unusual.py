@@ -88,7 +88,7 @@ def test_times_are_those_of_leaving_episodes_out():
     points = findings.space.method.describe(regrouped([data["policy-1"]], groups)).points
     lengths = np.linalg.norm(points - points.mean(axis=0), axis=1)
     result = find_unusual(findings).of("policy-1")
-    assert result.times == pytest.approx(lengths / np.median(lengths), rel=1e-4)
+    assert result.times == pytest.approx(lengths / np.median(lengths), rel=1e-3)  # of 16 bits
     assert result.typical == lengths.argmin()
 
 
@@ -131,7 +131,7 @@ def test_an_episode_among_equal_ones_is_as_far_as_they_are_many():
     result = find_unusual(findings_of(visited([[episode] * 9 + [episode + 1], [episode] * 9])))
     first = result.episodes[0]
     assert (first.policy, first.episode) == ("policy-0", 9)
-    assert first.times == pytest.approx(9)
+    assert first.times == pytest.approx(9, rel=1e-3)
 
 
 def test_where_the_usual_is_the_mean_itself_others_are_infinitely_far():

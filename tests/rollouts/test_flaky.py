@@ -58,7 +58,7 @@ def counts(observations, rng, memory):
     [
         {"n_envs": 1},
         {"n_envs": 5, "actions": True},
-        {"max_states_per_policy": 60},
+        {"max_states_per_policy": 80},
         {"features": lambda observations: observations[:, :1]},
     ],
     ids=" ".join,

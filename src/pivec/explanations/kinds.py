@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pivec.characterizations import BackgroundModel
-from pivec.explanations.differences import CLEARLY, percent_range
+from pivec.explanations.differences import CLEARLY, percent_range, welch
 from pivec.explanations.folder import ComparisonFolder
 from pivec.explanations.unusual import compared_words
 from pivec.policies import canonical_order
@@ -230,14 +230,12 @@ def _describe(comparison: ComparisonFolder, labels: Sequence[str]) -> list[Array
 
 def _steadier(described: Sequence[Array]) -> int | None:
     """Find the policy whose episodes are clearly more alike than those of the other."""
-    from scipy.stats import ttest_ind
-
     # Distances from the mean, as in Levene's test.
-    spreads = [((rows - rows.mean(axis=0)) ** 2).sum(axis=1) for rows in described]
+    spreads = [((rows - rows.mean(axis=0)) ** 2).sum(axis=1, keepdims=True) for rows in described]
     means = [float(spread.mean()) for spread in spreads]
-    if max(means) <= CLEARLY * min(means) or ttest_ind(*spreads, equal_var=False).pvalue > RATE:
-        return None
-    return int(np.argmin(means))
+    *_, p_values = welch(spreads[0], spreads[1])
+    # A difference without any variance has p = NaN, and is certain.
+    return None if max(means) <= CLEARLY * min(means) or p_values > RATE else int(np.argmin(means))
 
 
 def _fit(
