@@ -14,7 +14,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pivec.characterizations import BackgroundModel, Descriptions, Supervector, Visitation
+from pivec.characterizations import (
+    BackgroundModel,
+    Descriptions,
+    Supervector,
+    Visitation,
+    unbiased_points,
+)
 from pivec.policies import NamedPolicy
 from pivec.states import VisitedStates, joined
 from pivec.statistics import spread_of
@@ -125,6 +131,9 @@ class Described:
     chance: Array  # the distance to expect of another sample of the same policy
     groups: NDArray[np.str_]  # `<training>-<run>`
     steps: NDArray[np.int64]  # of training, or generations
+    # Their distances, minus the noise of both policies, are 0 on average for equal behaviour.
+    unbiased: NDArray[np.float32]  # (n, n_values)
+    noise: Array
 
     def rows(self, group: str) -> NDArray[np.intp]:
         """Numbers of the policies of a run, in the order of training."""
@@ -179,7 +188,7 @@ def described(
                     "labels": [policy.info.label for policy in batch],
                     "episodes": collection.episodes,
                     "seed": collection.seed,
-                    "chance": "influences",  # what it is estimated from
+                    "noise": "halves",  # what it is estimated from
                 }
                 make = partial(_describe, pipeline, collection, batch, known, method)
                 parts.append(pipeline.computed("described", inputs, make))
@@ -205,10 +214,13 @@ def _describe(
         parts.append(pipeline.play(where, missing, collection.episodes, collection.seed))
     data = joined(parts).select([policy.info.label for policy in policies])
     descriptions = method.describe(data, influences=True)
+    unbiased, noise = unbiased_points(descriptions)
     return {
         "points": np.asarray(descriptions.points, dtype=np.float32),
         "returns": descriptions.mean_returns,
         "chance": chance_distances(descriptions),
+        "unbiased": unbiased.astype(np.float32),
+        "noise": noise,
         "groups": np.array(descriptions.groups),
         "steps": np.array([-1 if step is None else step for step in descriptions.steps]),
     }
@@ -220,8 +232,8 @@ def chance_distances(descriptions: Descriptions) -> Array:
     That is 2 tr(C), twice the noise that its sampling adds to a distance; of descriptions with
     influences. NaN for policies of one episode.
     """
-    names = "influences", "influences.starts", "effective_episodes"
-    return 2.0 * spread_of(*descriptions.values(*names)).trace
+    [effective] = descriptions.values("effective_episodes")
+    return 2.0 * spread_of(descriptions.influences, effective).trace
 
 
 def successive_distances(points: NDArray[Any]) -> Array:

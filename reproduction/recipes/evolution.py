@@ -398,7 +398,7 @@ def measured(
     result = []
     for group, rows in runs.items():
         algorithm, _, number = group.rpartition("-")
-        points, chance = policies.points[rows], np.nan_to_num(policies.chance[rows])
+        points, chance = policies.unbiased[rows], 2.0 * np.nan_to_num(policies.noise[rows])
         result.append(
             {
                 "environment": environment,

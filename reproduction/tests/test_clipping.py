@@ -71,7 +71,8 @@ def test_a_run_is_followed_in_the_order_of_training(rng):
     steps = np.array([30, 0, 10, 20, 5, 6, 7, 8])
     groups = np.array(["a"] * 4 + ["b"] * 4)
     returns = np.arange(8.0)
-    found = Described(points, returns, np.array([0.1, 0.1, 0.2, 0.2, 9, 9, 9, 9]), groups, steps)
+    chance = np.array([0.1, 0.1, 0.2, 0.2, 9, 9, 9, 9])
+    found = Described(points, returns, chance, groups, steps, points, chance / 2)
     run = run_of(found, "a")
     order = [1, 2, 3, 0]
     slow = [((points[i] - points[j]).astype(float) ** 2).sum() for i, j in ((1, 2), (2, 3), (3, 0))]
@@ -233,7 +234,8 @@ def test_the_table_has_ours_and_the_papers():
 def test_curves_are_means_over_runs(rng):
     points = rng.normal(size=(6, 2)).astype(np.float32)
     groups = np.array(["a"] * 3 + ["b"] * 3)
-    found = Described(points, np.arange(6.0), np.zeros(6), groups, np.array([0, 1, 2] * 2))
+    steps, none = np.array([0, 1, 2] * 2), np.zeros(6)
+    found = Described(points, np.arange(6.0), none, groups, steps, points, none)
     runs = [run_of(found, "a"), run_of(found, "b")]
     [curve] = curves({"CartPole-v1": {"0.2": runs}})
     assert curve["returns"] == [1.5, 2.5, 3.5]

@@ -86,7 +86,8 @@ def test_spread_and_step_of_a_policy_that_does_not_change_are_nothing():
     groups = np.array([f"{name}-0" for name in ("ppo", "a2c", "neat", "cmaes")]).repeat(n // 4)
     order = np.tile(np.arange(n // 4), 4)
     order[groups == "neat-0"] //= 10
-    drawn = Map(Described(points, np.zeros(n), chance, groups, order), points[:, :2].astype(float))
+    policies = Described(points, np.zeros(n), chance, groups, order, points, chance / 2)
+    drawn = Map(policies, points[:, :2].astype(float))
     for row in measured("CartPole-v1", drawn, np.ones(n, bool), 0):
         assert abs(row["spread"]) < 0.1 * chance[0]
         assert abs(row["step"]) < 0.1 * chance[0]
@@ -110,8 +111,9 @@ def found(rng):
         )
     x = np.concatenate(points)
     returns, chance = rng.uniform(0, 500, len(x)), np.full(len(x), 0.001)
-    policies = Described(x.astype(np.float32), returns, chance, np.array(groups), np.array(steps))
-    return Map(policies, x)
+    single = x.astype(np.float32)
+    of_runs = np.array(groups), np.array(steps)
+    return Map(Described(single, returns, chance, *of_runs, single, chance / 2), x)
 
 
 def test_wide_clouds_cover_more_at_equal_numbers(found):
@@ -202,5 +204,5 @@ def test_a_picture_of_thousands_of_policies_is_small(rng):
     n = 4000
     groups = np.array([f"{name}-0" for name in ("ppo", "a2c", "neat", "cmaes")]).repeat(n // 4)
     x, returns = rng.normal(size=(n, 2)), rng.uniform(0, 500, n)
-    drawn = Map(Described(x, returns, np.zeros(n), groups, np.arange(n)), x)
+    drawn = Map(Described(x, returns, np.zeros(n), groups, np.arange(n), x, np.zeros(n)), x)
     assert len(to_png(evolution_figure({"CartPole-v1": drawn}))) <= MAX_PNG_BYTES

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pivec.characterizations import characterization, without_noise
+from pivec.characterizations import characterization, unbiased_points, without_noise
 from pivec.errors import PivecWarning, UsageError
 from pivec.states import VisitedStates
 
@@ -59,8 +59,12 @@ def test_intervals_are_those_of_the_formula(method, data):
     from scipy.stats import f, t
 
     sure = method.intervals(data, level=0.9)
-    points = method.describe(data).points
+    # Of supervectors, the size of C and the points are those of halves; see test_halves.py.
+    points, traces = unbiased_points(method.describe(data, influences=True))
     spreads = [slow_covariance(method, data, p) for p in range(len(data))]
+    sizes = [n / np.trace(c) for n, (_, c) in zip(traces, spreads, strict=True)]
+    if method.name == "visitation":
+        assert sizes == pytest.approx([1.0] * len(data), rel=1e-4)
     corrections = [slow_correction(method, data, p) for p in range(len(data))]
     lengths = [np.array([len(e.states) for e in r.as_episodes()], float) for r in data.records]
     # Every episode counts as much as its states do, or the same.
@@ -73,20 +77,18 @@ def test_intervals_are_those_of_the_formula(method, data):
                 continue
             gap = points[i] - points[j]
             (_, c_i), (_, c_j) = spreads[i], spreads[j]
-            noise = np.trace(c_i) + np.trace(c_j)
+            noise = traces[i] + traces[j]
             distance = gap @ gap - noise
-            second = 2 * sum(unbiased_norm(spreads[k][0]) for k in (i, j)) ** 2
+            second = 2 * sum(sizes[k] * unbiased_norm(spreads[k][0]) for k in (i, j)) ** 2
             variance = max(4 * gap @ (c_i + c_j) @ gap, second)
             z = t.ppf(0.95, min(effective[i], effective[j]) - 1)
             # Score bounds: (distance − d)² = z² (slope · d + second).
             slope = min(4 * gap @ (c_i + c_j) @ gap / (gap @ gap), 4 * np.sqrt(second / 2))
             away = z**2 * (slope * max(distance, 0) + z**2 * slope**2 / 4 + second)
             ends = distance + z**2 * slope / 2 + np.array([-1, 1]) * np.sqrt(away)
-            biased = np.linalg.norm(c_i) + np.linalg.norm(c_j)
+            biased = sum(sizes[k] * np.linalg.norm(spreads[k][1]) for k in (i, j))
             count = noise**2 / (biased * max(np.sqrt(second / 2), biased / 7))
-            inverse = sum(
-                np.trace(c) ** 2 / (n - 1) for c, n in ((c_i, effective[i]), (c_j, effective[j]))
-            )
+            inverse = sum(traces[k] ** 2 / (effective[k] - 1) for k in (i, j))
             assert sure.noise[i, j] == pytest.approx(noise, rel=1e-5)
             assert sure.distance[i, j] == pytest.approx(distance, rel=1e-4, abs=1e-6)
             assert sure.standard_error[i, j] == pytest.approx(np.sqrt(variance), rel=1e-4)

@@ -213,7 +213,7 @@ def test_the_distance_is_that_of_supervectors_of_the_episodes_played(debiased):
     method = characterization("supervector", n_components=4).fit(data)
     expected = method.distances(data)[0, 1]
     if debiased:
-        expected -= method.intervals(data).noise[0, 1]
+        expected = method.intervals(data).distance[0, 1]
     assert rule.distance == pytest.approx(expected, rel=1e-9, abs=1e-7)  # noise of float32
 
 

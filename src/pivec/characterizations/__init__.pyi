@@ -19,6 +19,7 @@ from pivec.characterizations.descriptions import Descriptions as Descriptions
 from pivec.characterizations.measurement import WHOLE as WHOLE
 from pivec.characterizations.measurement import Measured as Measured
 from pivec.characterizations.measurement import measure as measure
+from pivec.characterizations.sampling import unbiased_points as unbiased_points
 from pivec.characterizations.sampling import without_noise as without_noise
 from pivec.characterizations.space import Space as Space
 from pivec.characterizations.space import grown_space as grown_space

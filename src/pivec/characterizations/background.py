@@ -248,6 +248,8 @@ class Supervector(BackgroundModel):
     name = "supervector"
     layout = BackgroundModel.layout | {
         "points": "?f8 P K*F",
+        "described.half_offsets": "?f4 P K*F",
+        "described.half_noise": "?f8~ P",
         "described.weights": "?f8=1 P K",
         "described.offsets": "?f8 P K F",
         "described.variances": "?f8>0 P K F",
@@ -270,6 +272,7 @@ class Supervector(BackgroundModel):
             "d(p, q) = ½ · Σₖ wₖ · Σⱼ (μₖⱼ(p) − μₖⱼ(q))² / σₖⱼ²",
             additive=self.adapt != "mwv",
             influences=self.adapt == "m",
+            halved=self.adapt == "m",
         )
 
     def _describe(self, data: VisitedStates) -> Description:

@@ -98,6 +98,7 @@ class Traits:
     by_state: bool = True  # whether a long episode counts more than a short one
     additive: bool = False  # whether descriptions are functions of sums over episodes
     influences: bool = False  # whether `describe` can return how each episode moves its policy
+    halved: bool = False  # whether noise is estimated from halves of the episodes
     corrected: bool = False  # whether upper ends of intervals allow for the bias of points
     exact: bool = False  # whether episodes play no role, so that there is no sampling noise
     needs: frozenset[str] = frozenset()  # any of "actions", "policies" and "returns"
@@ -248,8 +249,7 @@ class Characterization(BaseEstimator):
     ) -> Intervals:
         """Like `intervals`, for the pairs of policies i[k], j[k], whose distances are known."""
         self._sampled(described)
-        variance, spread = sampling.pair_variances(self, described, i, j)
-        squares = distances if self.traits.squared else distances**2
+        squares, variance, spread = sampling.measured_pairs(self, described, i, j, distances)
         sampling.warn_of_spread(self, [described], [spread], squares, (i, j))
         scatter = self._scatter([described], lambda a, b: paired_squares(a, b, i, j))
         both = spread.take(i), spread.take(j)

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from pivec.characterizations.base import Array, Characterization, Rows, Side
 from pivec.characterizations.descriptions import Descriptions
+from pivec.characterizations.sampling import unbiased_points
 from pivec.errors import PivecWarning
 from pivec.parallel import make_engine, single_threaded_blas
 from pivec.policies import canonical_order
@@ -282,14 +283,17 @@ def _travels(
         or "influences" not in described.arrays
     ):
         return runs
-    influences = described.influences
+    influences, points, noise = described.influences, described.points, None
+    if "half_noise" in described.arrays:
+        points, noise = unbiased_points(described)
     effective = described.arrays["effective_episodes"]
     for number, run in enumerate(runs):
         rows = list(run.rows)
         moved = [influences[row] for row in rows]
         if min(map(len, moved)) > 1:
             with single_threaded_blas():  # the products are small
-                legs, errors = sampled_travel(described.points[rows], moved)
+                own = None if noise is None else noise[rows]
+                legs, errors = sampled_travel(points[rows], moved, own)
             freedom = max(1.0, float(effective[rows].min()) - 1.0)
             half_widths = t.ppf((1.0 + LEVEL) / 2.0, freedom) * errors
             runs[number] = replace(run, legs=legs, half_widths=half_widths)

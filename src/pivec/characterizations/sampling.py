@@ -9,6 +9,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,7 @@ from pivec.characterizations.descriptions import (
     summarise,
 )
 from pivec.errors import PivecWarning, UsageError
+from pivec.parallel import single_threaded_blas
 from pivec.policies import canonical_order
 from pivec.states import VisitedStates, over_policies, policy_ranges, regrouped, starts_of
 from pivec.statistics import (
@@ -31,6 +33,7 @@ from pivec.statistics import (
     directional_variances,
     gram_spread,
     mean_differences,
+    paired_squares,
     paired_variances,
     permuted_divisions,
     share_as_large,
@@ -47,6 +50,7 @@ Moved = Sequence[NDArray[np.floating]]  # influences of the episodes of each pol
 _RUN_BYTES = 1 << 20
 GROUPS = 20  # of episodes to leave out, where each requires describing again
 _ROUNDING = 1e-15  # of squared points: apparent differences between equal episodes
+_DIVISIONS = 20  # of the episodes of a policy into halves
 
 
 def effective_episodes(data: VisitedStates, by_state: bool) -> Array:
@@ -80,6 +84,38 @@ def jackknife_influences(
     return rows, first + means
 
 
+def half_points(
+    method: Characterization, statistics: Array, starts: NDArray[Any]
+) -> tuple[Array, Array]:
+    """Mean points of halves of each policy's episodes, and the noise of their distances.
+
+    Sums of halves are scaled to all episodes, and so MAP shrinkage is the same. The points h₁ and
+    h₂ of two halves are independent: the mean of (h₁(p) − h₁(q))·(h₂(p) − h₂(q)), over all pairs of
+    a division of p and one of q, is 0 on average for equal policies, however nonlinear the points.
+    With the mean y of all halves it is |y(p) − y(q)|² − n(p) − n(q), n = −mean (h₁ − y)·(h₂ − y).
+    Of an odd number of episodes each division omits a random one: halves of different sizes would
+    have different means. The noise of a single episode is NaN.
+    """
+    points, noise = [], np.full(len(starts) - 1, np.nan)
+    for p, (i, j) in enumerate(pairwise(starts.tolist())):
+        rows = method._coordinates(_divisions(j - i) @ statistics[i:j])
+        points.append(rows.mean(axis=0))
+        rows -= points[p]
+        if j - i > 1:
+            noise[p] = max(-np.einsum("ij,ij->", *np.split(rows, 2)) / _DIVISIONS, 0.0)
+    return np.stack(points), noise
+
+
+@lru_cache(maxsize=16)
+def _divisions(m: int) -> Array:
+    """Weights of m episodes in the sums of the first halves, then of the second, (40, m)."""
+    half = max(m // 2, 1)
+    # 0 and 1 are halves, 2 is omitted; a single episode is both.
+    sides = np.tile(np.arange(m) // half, (_DIVISIONS, 1))
+    sides = np.random.default_rng(m).permuted(sides, axis=1)
+    return np.concatenate([sides == 0, sides == min(m - 1, 1)]) * (m / half)
+
+
 def describe_with_influences(
     method: Characterization, data: VisitedStates, order: Rows
 ) -> tuple[Description, dict[str, NDArray[Any]]]:
@@ -88,13 +124,15 @@ def describe_with_influences(
     ``order`` has the number of each policy in the data of the caller. Influences are in that order:
     they are too large to be sorted later.
     """
-    sums, middles, scales, influences, policy = [], [], [], np.empty((0, 0), np.int16), 0
+    sums, middles, noises, scales = [], [], [], []
+    influences, policy = np.empty((0, 0), np.int16), 0
     counts = np.diff(data.policy_starts)
     starts = starts_of(counts[np.argsort(order)])
-    for own, moved, scale, middle in _over_runs(_sums_and_influences, method, data):
+    for own, moved, scale, middle, noise in _over_runs(_sums_and_influences, method, data):
         sums.append(own)
         scales.append(scale)
         middles.append(middle)
+        noises.append(noise)
         if not policy:
             influences = np.empty((data.n_episodes, moved.shape[1]), np.int16)
         first = 0
@@ -104,7 +142,11 @@ def describe_with_influences(
             first += j - i
         policy += len(own)
     vectors, points, arrays = method._from_statistics(np.concatenate(sums))
-    if method.traits.corrected and points is not None:
+    if method.traits.halved and points is not None:
+        # As small as these are, six digits suffice.
+        offsets = (np.concatenate(middles) - points).astype(np.float32)
+        arrays = {**arrays, "half_offsets": offsets, "half_noise": np.concatenate(noises)}
+    elif method.traits.corrected and points is not None:
         # Minus a quarter of the jackknife's estimate of the bias, (M − 1)(mean left out − points).
         # All of it would be right for smooth points; those of rare regions are not.
         fewer = counts[:, None] - 1.0
@@ -134,11 +176,15 @@ def _sums(run: VisitedStates, method: Characterization) -> Array:
 
 def _sums_and_influences(
     run: VisitedStates, method: Characterization
-) -> tuple[Array, NDArray[np.int16], Array, Array]:
+) -> tuple[Array, NDArray[np.int16], Array, Array, Array]:
     statistics, starts = method._statistics(run), run.policy_starts
     sums = np.add.reduceat(statistics, starts[:-1], axis=0)
     influences, middle = jackknife_influences(method, statistics, starts)
-    return sums, *encode_influences(influences, starts), middle
+    noise = np.empty(0)
+    if method.traits.halved:
+        with single_threaded_blas():  # the same bits in every process
+            middle, noise = half_points(method, statistics, starts)
+    return sums, *encode_influences(influences, starts), middle, noise
 
 
 def in_order(side: Side) -> tuple[Rows, Side, Moved]:
@@ -171,8 +217,12 @@ def measured(
     described = [side for side in sides if isinstance(side, Descriptions)]
     if not described:
         return _leaving_out(method, [side for side in sides if isinstance(side, VisitedStates)])
-    rows = [side.values(traits.coordinates)[0] for side in described]
-    spreads = [described_spread(*side) for side in zip(described, rows, moved, strict=True)]
+    known = all("half_noise" in side.arrays for side in described)
+    sampled = [
+        sampled_rows(method, side, influences, halved=known)
+        for side, influences in zip(described, moved, strict=True)
+    ]
+    rows, spreads = [own for own, _ in sampled], [spread for _, spread in sampled]
     directional = [
         directional_variances(*side) for side in zip(moved, rows, rows[::-1], strict=True)
     ]
@@ -188,19 +238,22 @@ def corrected_points(sides: Sequence[Side]) -> list[Array]:
     return [np.add(*side.values("points", "correction")) for side in known]
 
 
-def pair_variances(
-    method: Characterization, described: Descriptions, i: Rows, j: Rows
-) -> tuple[Array, Spread]:
-    """Variances of the distances of pairs, and the spread of all policies."""
+def measured_pairs(
+    method: Characterization, described: Descriptions, i: Rows, j: Rows, distances: Array
+) -> tuple[Array, Array, Spread]:
+    """Squares of the distances of pairs, their variances, and the spread of all policies."""
     traits = method.traits
+    squares = distances if traits.squared else distances**2
     if traits.exact or traits.no_intervals:
         spread = _unsampled_spread(method, len(described))
-        return np.full(len(i), spread.trace[0]), spread
-    [rows] = described.values(traits.coordinates)
+        return squares, np.full(len(i), spread.trace[0]), spread
     influences = described.influences
+    rows, spread = sampled_rows(method, described, influences)
+    if "half_noise" in described.arrays:
+        squares = paired_squares(rows, rows, i, j)
     forth = paired_variances(influences, rows, i, j)
     back = paired_variances(influences, rows, j, i)
-    return 4.0 * (forth + back), described_spread(described, rows, influences)
+    return squares, 4.0 * (forth + back), spread
 
 
 def _unsampled_spread(method: Characterization, n: int) -> Spread:
@@ -209,11 +262,36 @@ def _unsampled_spread(method: Characterization, n: int) -> Spread:
     return Spread(values, values, values, np.ones_like(values))
 
 
-def described_spread(described: Descriptions, rows: Array, influences: Moved) -> Spread:
-    """How far sampling moves the rows of policies, from the influences of their episodes."""
+def sampled_rows(
+    method: Characterization, described: Descriptions, influences: Moved, *, halved: bool = True
+) -> tuple[Array, Spread]:
+    """Rows that distances without noise are measured between, and how far sampling moves them.
+
+    Coordinates, or, if that is known and ``halved``, the `half_points`; the spread follows from the
+    influences of episodes.
+    """
+    [rows] = described.values(method.traits.coordinates)
     spread = spread_of(influences, *described.values("effective_episodes"))
+    if halved and "half_noise" in described.arrays:
+        rows, noise = unbiased_points(described)
+        # The shape of C follows from the influences, its size from the halves.
+        size = np.divide(noise, spread.trace, out=np.ones_like(noise), where=spread.trace > 0.0)
+        spread = Spread(noise, size * spread.norm, size * spread.unbiased_norm, spread.freedom)
     spread.trace[spread.trace <= _ROUNDING * np.einsum("ij,ij->i", rows, rows)] = 0.0
-    return spread
+    return rows, spread
+
+
+def unbiased_points(described: Descriptions) -> tuple[Array, Array]:
+    """Points, (n, n_values), and their noise, (n,), of descriptions with influences.
+
+    Squared distances of these points, minus the noise of both policies, are 0 on average for equal
+    behaviour: `intervals(described).distance`.
+    """
+    points, effective = described.values("points", "effective_episodes")
+    if "half_noise" not in described.arrays:
+        return points, spread_of(described.influences, effective).trace
+    offsets, noise = described.values("half_offsets", "half_noise")
+    return points + offsets, noise.copy()
 
 
 def without_noise(method: Characterization, described: Descriptions, distances: Array) -> Array:
@@ -222,9 +300,10 @@ def without_noise(method: Characterization, described: Descriptions, distances: 
     Without the rest of `intervals`, which is slow and large for thousands of policies.
     """
     squared = method.traits.squared
-    [rows] = described.values(method.traits.coordinates)
-    spread = described_spread(described, rows, described.influences)
+    rows, spread = sampled_rows(method, described, described.influences)
     squares = distances.copy() if squared else distances**2
+    if "half_noise" in described.arrays:
+        squares = squared_euclidean(rows, rows)
     warn_of_spread(method, [described], [spread], squares)
     noise = np.add.outer(spread.trace, spread.trace)
     np.subtract(squares, noise, out=squares, where=~np.isnan(noise))

@@ -40,7 +40,7 @@ class Intervals:
     low: Array
     high: Array
     standard_error: Array
-    noise: Array  # what was subtracted
+    noise: Array  # what sampling adds to the distance on average, estimated
     p_value: Array  # of equal behaviour: how often chance gives a distance this large
     # The variance of the distance (of its square, if it is not squared itself) in two parts: the
     # first falls with the number of episodes, the second with its square.

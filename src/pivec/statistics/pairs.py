@@ -145,7 +145,7 @@ def travels(
 
 
 def sampled_travel(
-    points: Array, influences: Sequence[NDArray[np.floating]]
+    points: Array, influences: Sequence[NDArray[np.floating]], noise: Array | None = None
 ) -> tuple[Array, Array]:
     """Legs of a path without sampling noise, and standard errors of their sums.
 
@@ -155,8 +155,9 @@ def sampled_travel(
     Cᵢ, its variance is Σᵢ 4 (Lx)ᵢᵀ Cᵢ (Lx)ᵢ + 2 Σᵢⱼ Lᵢⱼ² tr CᵢCⱼ.
 
     ``points``, (n, n_values), are those of the checkpoints in order, and ``influences`` those of
-    the episodes of each, (n_episodes, n_values). Returns n − 1 legs, which may be slightly below 0,
-    and n standard errors, the first of which is 0.
+    the episodes of each, (n_episodes, n_values); ``noise``, (n,), is what sampling adds to squared
+    distances from each, by default tr Cᵢ. Returns n − 1 legs, which may be slightly below 0, and n
+    standard errors, the first of which is 0.
     """
     # C = AᵀA is the covariance of a checkpoint's point.
     roots = [
@@ -164,7 +165,7 @@ def sampled_travel(
     ]
     own = np.array([np.sum((root @ root.T) ** 2) for root in roots])  # tr CC
     shared = np.array([np.sum((a @ b.T) ** 2) for a, b in pairwise(roots)])  # tr CC' of neighbours
-    noise = np.array([np.sum(root**2) for root in roots])
+    noise = np.array([np.sum(root**2) for root in roots]) if noise is None else noise
     moves = np.diff(points, axis=0)
 
     def spread(root: Array, pull: Array) -> float:
