@@ -100,8 +100,8 @@ def level(data: Any, name: str) -> dict[str, Any]:
         found["analytic"].append(float(method.intervals(a, b).p_value[0, 0]))
         sides = [PolicyInput(str(k), data=part) for k, part in enumerate((a, b))]
         found["joint"].append(judge(method, *sides, seed=number).p_value)
-        embedded = kernel_embedding(*(method._coordinates(method._statistics(s)) for s in (a, b)))
-        found["episodes"].append(joint_test([embedded], size, 999, number))
+        rows = np.concatenate([method.describe_episodes(side) for side in (a, b)])
+        found["episodes"].append(joint_test([kernel_embedding(rows)], size, 999, number))
     return found
 
 

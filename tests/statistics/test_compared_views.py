@@ -29,7 +29,7 @@ def walks(rng, episodes=30, correlation=0.0, scale=1.0, features=3):
 
 def test_shares_of_a_feature_are_those_of_a_histogram(rng):
     a, b = walks(rng), walks(rng, scale=2.0)
-    view = feature_views(a, b, ("x", "y", "z"))[1]
+    view = feature_views(a, b, "xyz", ("m", "", ""))[1]
     # Both policies have equal shares in the quantiles.
     n = max(a.n_states, b.n_states)
     both = np.concatenate([np.resize(a.states[:, 1], n), np.resize(b.states[:, 1], n)])
@@ -121,7 +121,7 @@ def test_the_joint_test_keeps_its_level_and_finds_one_view_of_many(rng):
 
 
 def test_influences_are_those_of_leaving_out(rng):
-    view = feature_views(walks(rng, 6), walks(rng, 5), ("x", "y", "z"))[0]
+    view = feature_views(walks(rng, 6), walks(rng, 5), "xyz", ("m", "", ""))[0]
     rows = np.concatenate(view.episodes)
     left_out = np.array([np.delete(rows, e, axis=0).mean(axis=0) for e in range(len(rows))])
     points = view.points(left_out)

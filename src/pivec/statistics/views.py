@@ -57,15 +57,17 @@ def share_view(name: str, a: Array, b: Array, words: str = "", by_episode: bool 
     )
 
 
-def feature_views(a: VisitedStates, b: VisitedStates, names: Sequence[str]) -> list[View]:
+def feature_views(
+    a: VisitedStates, b: VisitedStates, names: Sequence[str], units: Sequence[str]
+) -> list[View]:
     """Return the marginal distribution of each feature of two policies, in quantile bins."""
     sampled = [_sample(side) for side in (a, b)]
     views = []
-    for column, name in enumerate(names):
+    for column, (name, unit) in enumerate(zip(names, units, strict=True)):
         left, right = (rows[:, column] for rows in sampled)
         edges = _edges(left, right, _QUANTILES)
         shares = [_time_shares(side, column, edges) for side in (a, b)]
-        views.append(share_view(name, shares[0], shares[1], _words(left, right)))
+        views.append(share_view(name, shares[0], shares[1], _words(left, right, unit)))
     return views
 
 
@@ -236,9 +238,9 @@ def kernel_embedding(rows: Array) -> Array:
     return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))
 
 
-def _words(a: NDArray[Any], b: NDArray[Any]) -> str:
+def _words(a: NDArray[Any], b: NDArray[Any], unit: str = "") -> str:
     """Means and deviations of both policies."""
-    return " and ".join(f"{np.mean(x):.3g} ± {np.std(x):.3g}" for x in (a, b))
+    return " and ".join(f"{np.mean(x):.3g} ± {np.std(x):.3g}" for x in (a, b)) + f" {unit}".rstrip()
 
 
 def _sample(data: VisitedStates) -> NDArray[np.float32]:

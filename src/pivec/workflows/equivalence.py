@@ -15,6 +15,7 @@ from pivec.arguments import Positive, Range, checked
 from pivec.characterizations import Characterization, Descriptions, Space, Visitation
 from pivec.characterizations.sampling import jackknife_influences
 from pivec.errors import PivecWarning, UsageError, did_you_mean
+from pivec.explanations import columns_of
 from pivec.options import (
     CollectOptions,
     DescribeKeywords,
@@ -278,7 +279,7 @@ def _episodes_for_views(
     """Episodes after which two samples of a policy are within the margin in all other views."""
     if data.n_episodes < 2:
         return np.inf
-    views = _other_views(method, data, data)
+    views = _other_views(method, data, data, {})
     return max(episodes_for_view(view, _margin(margin, view.name), level) for view in views)
 
 
@@ -331,7 +332,9 @@ def judge(
     others: dict[str, View] = {}
     if visitation and have_states:
         alike = thinned_alike(a.states, b.states)
-        others = {view.name: view for view in _other_views(visitation, alike[0], alike[1])}
+        settings = a.settings or b.settings
+        found = _other_views(visitation, alike[0], alike[1], settings)
+        others = {view.name: view for view in found}
     elif visitation and set(views) != {"moves"}:
         missing = ", ".join(item.label for item in (a, b) if item.data is None)
         _warn(
@@ -388,15 +391,19 @@ def judge(
     )
 
 
-def _other_views(method: Visitation, a: VisitedStates, b: VisitedStates) -> list[View]:
-    """Views of two policies besides their moves."""
+def _other_views(
+    method: Visitation, a: VisitedStates, b: VisitedStates, settings: Mapping[str, Any]
+) -> list[View]:
+    """Views of two policies besides their moves; ``settings``: how states were collected."""
+    columns = columns_of(method, settings)
+    names, units = [column.name for column in columns], [column.unit for column in columns]
     left, right = method.shares_over_time(a), method.shares_over_time(b)
     moves = method.view(a), method.view(b)
     views = [
         kinds_view(np.sqrt(left), np.sqrt(right)),
         share_view("order", left, right),
-        covariance_view(*moves, method.column_names),
-        *feature_views(*moves, method.column_names),
+        covariance_view(*moves, names),
+        *feature_views(*moves, names, units),
         episode_view("length", a.episode_steps + 1.0, b.episode_steps + 1.0),
     ]
     if not any(np.isnan(side.returns).any() for side in (a, b)):
