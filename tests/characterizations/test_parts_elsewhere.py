@@ -30,7 +30,7 @@ METHODS = {
 
 
 def walk(n, place, rng):
-    return np.cumsum(rng.normal(place, 1.0, (n, 3)), axis=0).astype(np.float32)
+    return np.cumsum(rng.normal((place, 0.0, 0.0), 1.0, (n, 3)), axis=0).astype(np.float32)
 
 
 def in_memory():

@@ -76,7 +76,7 @@ def test_moves_see_direction_and_spread_and_places_do_not():
 def test_shares_of_time_are_such_distances(data):
     """What the docs say of the margin of `pivec same`, with 64 regions of equal weight."""
     method = characterization("visitation", n_components=64).fit(data)
-    method.weights_ = np.full(64, 1 / 64)
+    method.weights_, method.variances_ = np.full(64, 1 / 64), np.ones((64, 4))
     even = np.repeat([1 / 32, 0], 32)
     habits = even * np.tile([1.4, 0.6], 32)
     new = np.where(np.arange(64) == 40, 0.06, 0.94 * even)

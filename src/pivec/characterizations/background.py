@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal
@@ -24,6 +25,8 @@ from pivec.characterizations.decomposition import (
     RegionStatistics,
 )
 from pivec.characterizations.descriptions import Description, Descriptions
+from pivec.characterizations.sampling import unbiased_points
+from pivec.errors import PivecWarning
 from pivec.mixtures import (
     Mixture,
     PolicyStatistics,
@@ -35,11 +38,13 @@ from pivec.mixtures import (
     policy_statistics,
 )
 from pivec.parallel import using
-from pivec.states import VisitedStates, move_names, moves_of, thin
+from pivec.states import VisitedStates, distinct_features, move_names, moves_of, only_features, thin
 from pivec.statistics import matched_kl, squared_euclidean
 
 _SELDOM = 1e-4  # a share of time that counts as none
 _PAIRS = 4096  # processed at a time
+_ALIKE = 0.01  # distance, in a space of a single region, below which policies are near-copies
+_CRUDE, _OTHERS = 20_000, 1000  # states that it is fitted to, and policies
 _LIMITS = ("max_policies", "max_episodes", "max_states", "sampling")
 _FIT = ("init", "warm_start", "n_init", "tol", "max_iter", "variance_floor", "device", "progress")
 
@@ -104,7 +109,8 @@ class BackgroundModel(Characterization):
 
     def _fit(self, data: VisitedStates) -> None:
         rng = np.random.default_rng(self.random_state)
-        source = thin(self.view(data), rng, **{name: getattr(self, name) for name in _LIMITS})
+        limits = {name: getattr(self, name) for name in _LIMITS}
+        source = thin(self.view(data), rng, weights=self._weights(data), **limits)
         how = {name: getattr(self, name) for name in _FIT}
         fits = [
             fit_mixture(source, self.n_components, random_state=rng, **how)
@@ -116,6 +122,10 @@ class BackgroundModel(Characterization):
         self.means_ = np.concatenate([mixture.means for mixture in mixtures])
         self.variances_ = np.concatenate([mixture.variances for mixture in mixtures])
         self.center_, self.scale_ = mixtures[0].center, mixtures[0].scale
+
+    def _weights(self, data: VisitedStates) -> Array | None:  # noqa: ARG002
+        """Weights of policies in the fit; None if all count the same."""
+        return None
 
     @property
     def n_fits(self) -> int:
@@ -366,6 +376,18 @@ class Visitation(BackgroundModel):
     n_components and others
         See `BackgroundModel`, also for the attributes.
 
+    Attributes
+    ----------
+    features_ : (n,) array of int
+        Numbers of the features that are described. Copies of others are not, so that they count
+        once, see `pivec.states.distinct_features`.
+
+    Notes
+    -----
+    Near-copies of a policy count as one policy in the fit of the background model: the share of its
+    states that a policy contributes is the inverse of the number of policies like it. How alike two
+    are is measured in a space of a single region, with sampling noise removed.
+
     Examples
     --------
     >>> rng = np.random.default_rng(0)
@@ -379,6 +401,7 @@ class Visitation(BackgroundModel):
 
     name = "visitation"
     layout = BackgroundModel.layout | {
+        "learned.features": "i8>=0 G",
         "vectors": "f8 P K+2*K*C",
         "points": "f8 P K+2*K*C",
         "described.correction": "?f8 P K+2*K*C",
@@ -413,11 +436,45 @@ class Visitation(BackgroundModel):
     @property
     def column_names(self) -> tuple[str, ...]:
         """Names of the features of a state, and of its step if moves are described."""
-        return move_names(self.feature_names_) if self.of == "moves" else self.feature_names_
+        names = super().column_names
+        return move_names(names) if self.of == "moves" else names
+
+    @property
+    def described_features(self) -> Sequence[int]:
+        """Numbers of the features of a state that are described: all but copies of others."""
+        return tuple(self.features_.tolist())
 
     def view(self, data: VisitedStates) -> VisitedStates:
-        """Return the moves, or the states themselves."""
+        """Return the moves, or the states themselves, without copies of features."""
+        if len(self.features_) < data.n_features:
+            data = only_features(data, self.described_features)
         return moves_of(data) if self.of == "moves" else data
+
+    def _fit(self, data: VisitedStates) -> None:
+        self.features_ = distinct_features(data)
+        super()._fit(data)
+
+    def _weights(self, data: VisitedStates) -> Array | None:
+        """Weights 1 / Σ_q exp(−d(p, q) / (0.01 + noise)), relative to the largest."""
+        if self.n_components == 1 or len(data) == 1:
+            return None
+        crude = clone(self).set_params(
+            n_components=1, backgrounds=1, max_states=_CRUDE, max_policies=_OTHERS, progress=False
+        )
+        crude.feature_names_, crude.features_ = self.feature_names_, self.features_
+        BackgroundModel._fit(crude, data)
+        points, noise = unbiased_points(crude._described(data, influences=True))
+        rng, n = np.random.default_rng(self.random_state), len(data)
+        others = np.sort(rng.permutation(n)[:_OTHERS])
+        # The noise of a single episode is not known.
+        noise = np.nan_to_num(np.add.outer(noise, noise[others]))
+        squares = squared_euclidean(points, points[others]) - noise
+        alike = np.exp(-np.maximum(squares, 0.0) / (_ALIKE + noise))
+        alike[others, np.arange(len(others))] = 0.0
+        weights = 1.0 / (1.0 + alike.sum(axis=1) * n / len(others))
+        # Rounded, so that all processors draw the same states; with at least one per region.
+        weights = np.round(weights / weights.max(), 6)
+        return np.asarray(np.maximum(weights, min(self.n_components / data.n_states, 1.0)))
 
     def _statistics(self, data: VisitedStates) -> Array:
         # Every episode counts the same: one that happens to be ten times as long as the others
@@ -475,8 +532,15 @@ class Visitation(BackgroundModel):
         prior = self.prior * total[:, :, None]
         weights = counts[:, :, None] + prior
         means = centred / weights
-        variances = (squares + prior) / weights - means**2
+        variances = (squares + self._floored(counts) + prior) / weights - means**2
         return means, np.maximum(variances, self.variance_floor)
+
+    def _floored(self, counts: Array) -> Array:
+        """Squares that are missing where a region has the minimum variance, as of a constant.
+
+        Otherwise, the spread of such a feature would seem smaller the more time is spent there.
+        """
+        return counts[:, :, None] * (self.variances_ <= self.variance_floor)
 
     def _sums_at(self, points: Array) -> Array:
         k, d = self.means_.shape
@@ -487,10 +551,8 @@ class Visitation(BackgroundModel):
         means, variances = 2.0 * scaled[:, :, :d], np.exp(2.0 * np.sqrt(2.0) * scaled[:, :, d:])
         prior = (self.prior * shares.sum(axis=1, keepdims=True) / self.backgrounds)[:, :, None]
         weights = shares[:, :, None] + prior
-        flat = [
-            values.reshape(len(points), -1)
-            for values in (means * weights, (variances + means**2) * weights - prior)
-        ]
+        squares = (variances + means**2) * weights - prior - self._floored(shares)
+        flat = [values.reshape(len(points), -1) for values in (means * weights, squares)]
         return np.concatenate([shares, *flat], axis=1)
 
     @property
@@ -596,15 +658,17 @@ def background_share(
     """Refit from two other starts: how much distances depend on the start.
 
     ``moved`` is the median over pairs of standard deviation / mean, and ``agreement`` the
-    correlation over all pairs, None where it is meaningless. Cheap: fits to at most 20,000 states,
-    distances of at most 40 policies from ten episodes. Fits to few states differ more than those to
-    all, so this is an upper estimate. None for a single policy, and without a background model.
+    correlation over all pairs, None where it is meaningless. Cheap: fits to at most 20,000 states
+    of 1000 policies, distances of at most 40 policies from ten episodes. Fits to few states differ
+    more than those to all, so this is an upper estimate. None for a single policy, and without a
+    background model.
     """
     if len(data) < 2 or not isinstance(method, BackgroundModel):
         return None
     rng = np.random.default_rng(method.random_state)
-    chosen = rng.permutation(len(data))[:_POLICIES]
-    part = data.select(np.sort(chosen)).sample_episodes(_EPISODES, rng, at_most=True)
+    chosen = rng.permutation(len(data))
+    some, few = (data.select(np.sort(chosen[:n])) for n in (_OTHERS, _POLICIES))
+    part = few.sample_episodes(_EPISODES, rng, at_most=True)
     upper = np.triu_indices(len(part), 1)
     rows = []
     for _ in range(_REFITS):
@@ -613,7 +677,9 @@ def background_share(
             max_states=max(_STATES, method.n_components),
             progress=False,
         )
-        rows.append(other.fit(data).distances(part)[upper])
+        with warnings.catch_warnings():  # those of the fit itself are known
+            warnings.simplefilter("ignore", PivecWarning)
+            rows.append(other.fit(some).distances(part)[upper])
     mean, deviation = np.mean(rows, axis=0), np.std(rows, axis=0, ddof=1)
     moved = np.divide(deviation, mean, out=np.zeros_like(mean), where=mean > 0)
     varies = len(mean) > 1 and (np.ptp(rows, axis=1) > 0).all()

@@ -143,9 +143,14 @@ class Characterization(BaseEstimator):
         return Traits()
 
     @property
+    def described_features(self) -> Sequence[int]:
+        """Numbers of the features of a state that are described: all by default."""
+        return range(len(self.feature_names_))
+
+    @property
     def column_names(self) -> tuple[str, ...]:
         """Names of the features that descriptions consist of: those of the states by default."""
-        return self.feature_names_
+        return tuple(self.feature_names_[j] for j in self.described_features)
 
     def view(self, data: VisitedStates) -> VisitedStates:
         """Return the rows that are described, with the same policies and episodes."""

@@ -53,7 +53,7 @@ class ComparisonFolder:
     @cached_property
     def features(self) -> tuple[Feature, ...]:
         """Names and units of the features of a state."""
-        return self.columns[: len(self.space.method.feature_names_)]
+        return self.columns[: len(self.space.method.described_features)]
 
     @cached_property
     def columns(self) -> tuple[Feature, ...]:

@@ -98,10 +98,11 @@ def compare_motion(
 
 def _places(method: Visitation) -> Visitation:
     """Return the description of the places alone, in the same regions."""
-    names, arrays = method.feature_names_, method.fitted_arrays()
+    places = Visitation(**method.get_params() | {"of": "states"})
+    n, arrays = len(method.described_features), method.fitted_arrays()
     for name in ("means", "variances", "center", "scale"):
-        arrays[name] = arrays[name][..., : len(names)]
-    return Visitation(**method.get_params() | {"of": "states"}).restore(names, arrays)
+        arrays[name] = arrays[name][..., :n]
+    return places.restore(method.feature_names_, arrays)
 
 
 def _mean_steps(
@@ -111,7 +112,7 @@ def _mean_steps(
 
     One row per episode; steps are in units of their deviation over all policies.
     """
-    mixture, rows, n = places.mixtures_[0], method.view(data), len(method.feature_names_)
+    mixture, rows, n = places.mixtures_[0], method.view(data), len(method.described_features)
     m, k = rows.n_episodes, mixture.n_components
     times, sums, squares = np.zeros((m, k)), np.zeros((m, k, n)), np.zeros(m)
     for e, moves in enumerate(rows.episodes()):

@@ -71,7 +71,8 @@ class Feature:
 
 def columns_of(method: Characterization, collected: Mapping[str, Any]) -> tuple[Feature, ...]:
     """Look up the meaning of the columns that regions consist of: features, maybe their steps."""
-    features = features_of(collected, method.feature_names_)
+    known = features_of(collected, method.feature_names_)
+    features = tuple(known[j] for j in method.described_features)
     steps = len(method.column_names) - len(features)
     return (*features, *(feature.step for feature in features[:steps]))
 

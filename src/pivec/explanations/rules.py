@@ -129,7 +129,7 @@ def separating_rules(
     # In the order of their labels: trees are the same, whichever policy comes first.
     sides = [grown_a, grown_b] if a.labels[0] <= b.labels[0] else [grown_b, grown_a]
     trees = []
-    for leaves in _grow(sides, len(method.feature_names_), seed):
+    for leaves in _grow(sides, len(method.described_features), seed):
         more = _shares(grown_b, leaves).mean(axis=0) - _shares(grown_a, leaves).mean(axis=0)
         trees.append((np.abs(more).sum(), leaves, more > 0.0))
     best = max(size for size, _, _ in trees)

@@ -294,7 +294,8 @@ def _all_distances(
         # Leaving out an episode that is alone in its region does not move the region's mean.
         influences = None
         twin = Visitation(method.n_components, of="states", device=method.device)
-        method = twin.restore(method.feature_names_, method.fitted_arrays())
+        known = {"features": np.array(method.described_features)}
+        method = twin.restore(method.feature_names_, method.fitted_arrays() | known)
         notes.append("supervectors only describe means: episodes are compared by visitation")
     references = space.is_reference
     for row, label in enumerate(described.labels):
@@ -358,7 +359,8 @@ def _explain(
 
 def _episode_means(comparison: ComparisonFolder, data: VisitedStates) -> tuple[Array, Array, Array]:
     """Means of features per episode, deviations of states, and shares of time in regions."""
-    states, starts = data.states, data.episode_starts
+    states = data.states.take(comparison.space.method.described_features, axis=1)
+    starts = data.episode_starts
     sums = np.add.reduceat(states, starts[:-1], axis=0, dtype=np.float64)
     deviations = states.std(axis=0, dtype=np.float64)
     deviations[deviations == 0.0] = np.inf  # a constant feature

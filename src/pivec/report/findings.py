@@ -238,7 +238,9 @@ class Findings:
     @cached_property
     def features(self) -> tuple[Feature, ...]:
         """Names and units of the features of a state."""
-        return () if self.space is None else self.columns[: len(self.space.method.feature_names_)]
+        if self.space is None:
+            return ()
+        return self.columns[: len(self.space.method.described_features)]
 
     @cached_property
     def columns(self) -> tuple[Feature, ...]:

@@ -20,12 +20,14 @@ from __future__ import annotations
 from pivec.states.derived import Moments as Moments
 from pivec.states.derived import Sent as Sent
 from pivec.states.derived import Span as Span
+from pivec.states.derived import distinct_features as distinct_features
 from pivec.states.derived import engine_for as engine_for
 from pivec.states.derived import joined as joined
 from pivec.states.derived import moments_of as moments_of
 from pivec.states.derived import move_names as move_names
 from pivec.states.derived import move_rows as move_rows
 from pivec.states.derived import moves_of as moves_of
+from pivec.states.derived import only_features as only_features
 from pivec.states.derived import over_policies as over_policies
 from pivec.states.derived import policy_ranges as policy_ranges
 from pivec.states.derived import regrouped as regrouped

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Literal
 
 import numpy as np
@@ -15,6 +15,7 @@ from pivec.arguments import Count, checked
 from pivec.errors import BadData, PivecWarning, UsageError
 from pivec.parallel import Engine, current, make_engine
 from pivec.states.visited import Arrays, PolicyRecord, VisitedStates, starts_of
+from pivec.terminal import shortened
 
 _MAX_POPULATION = 10**9  # of NumPy's hypergeometric distribution
 _CACHED = 1 << 12  # rows of a few hundred kilobytes
@@ -97,6 +98,29 @@ def moves_of(data: VisitedStates) -> VisitedStates:
     _check_rates(data)
     records = list(map(_moves_record, data.records))
     return VisitedStates(records, move_names(data.feature_names), data.environment)
+
+
+def only_features(data: VisitedStates, features: Sequence[int]) -> VisitedStates:
+    """Keep only these features, by number; states are copied on demand.
+
+    Examples
+    --------
+    >>> data = VisitedStates.from_arrays([[[[0.0, 1.0, 2.0]]]], feature_names=["x", "y", "z"])
+    >>> kept = only_features(data, [0, 2])
+    >>> kept.feature_names, kept.states.tolist()
+    (('x', 'z'), [[0.0, 2.0]])
+    """
+    records = [
+        replace(record, read_arrays=partial(_read_features, record.without_policy(), features))
+        for record in data.records
+    ]
+    names = tuple(data.feature_names[j] for j in features)
+    return VisitedStates(records, names, data.environment)
+
+
+def _read_features(record: PolicyRecord, features: Sequence[int]) -> Arrays:
+    states, actions = record.read_arrays()
+    return states.take(features, axis=1), actions
 
 
 def move_names(names: Sequence[str]) -> tuple[str, ...]:
@@ -197,12 +221,14 @@ def thin(
     max_episodes: Count | None = None,
     max_states: Count | None = None,
     sampling: Literal["even", "uniform"] = "even",
+    weights: NDArray[Any] | None = None,
 ) -> VisitedStates | ThinnedStates:
     """Draw at most so many policies, episodes per policy, and states in total.
 
     With ``sampling="even"`` every policy contributes the same number of states, or all it has if
-    that is fewer; with "uniform" every state is equally likely. Nothing is copied until rows are
-    requested.
+    that is fewer; with "uniform" every state is equally likely. With ``weights``, positive numbers
+    up to 1, one per policy, a policy contributes at most that share of its states, and that
+    fraction of what the others do. Nothing is copied until rows are requested.
 
     Examples
     --------
@@ -211,22 +237,28 @@ def thin(
     >>> thinned.rows(0, 30).sum(), thinned.n_states
     (np.float32(10.0), 30)
     """
+    weights = np.ones(len(data)) if weights is None else weights
     if max_policies is not None and max_policies < len(data):
-        data = data.select(np.sort(rng.choice(len(data), size=max_policies, replace=False)))
+        chosen = np.sort(rng.choice(len(data), size=max_policies, replace=False))
+        data, weights = data.select(chosen), weights[chosen]
     if max_episodes is not None and max_episodes < np.diff(data.policy_starts).max():
         data = data.sample_episodes(max_episodes, rng, at_most=True)
-    if max_states is None or max_states >= data.n_states:
-        return data
     sizes = np.diff(data.state_starts)
-    if sampling == "even":
-        quotas = _even_quotas(sizes, max_states)
-    elif data.n_states >= _MAX_POPULATION:
+    shares = np.ceil(weights * sizes).astype(np.int64)
+    total = int(shares.sum())
+    if max_states is None or max_states >= total:
+        if total == data.n_states:
+            return data
+        quotas = shares
+    elif sampling == "even":
+        quotas = _even_quotas(shares, max_states, weights)
+    elif total >= _MAX_POPULATION:
         raise UsageError(
             f"uniform sampling needs fewer than {_MAX_POPULATION:,} states, but there are "
-            f"{data.n_states:,}: limit policies or episodes too, or sample evenly over the policies"
+            f"{total:,}: limit policies or episodes too, or sample evenly over the policies"
         )
     else:  # a draw of all states without replacement, without a list of all
-        quotas = rng.multivariate_hypergeometric(sizes, max_states, method="marginals")
+        quotas = rng.multivariate_hypergeometric(shares, max_states, method="marginals")
     rows = [
         begin + np.sort(rng.choice(size, size=quota, replace=False))
         for begin, size, quota in zip(data.state_starts[:-1], sizes, quotas, strict=True)
@@ -234,13 +266,17 @@ def thin(
     return ThinnedStates(data, np.concatenate(rows))
 
 
-def _even_quotas(sizes: NDArray[np.int64], total: int) -> NDArray[np.int64]:
-    """Distribute ``total`` states over policies of these sizes as evenly as possible."""
+def _even_quotas(
+    sizes: NDArray[np.int64], total: int, weights: NDArray[np.float64]
+) -> NDArray[np.int64]:
+    """Distribute ``total`` states over policies of these sizes in proportion to their weights."""
     quotas = np.zeros_like(sizes)
-    order = np.argsort(sizes, kind="stable")
+    order = np.argsort(sizes / weights, kind="stable")
+    rest = weights[order][::-1].cumsum()[::-1]
     left = total
-    for position, policy in enumerate(order):
-        share = left // (len(order) - position)  # smallest first: larger ones get what they lack
+    for policy, others in zip(order, rest, strict=True):
+        # Smallest first: larger ones get what they lack.
+        share = int(left * weights[policy] / others)
         quotas[policy] = min(sizes[policy], share)
         left -= int(quotas[policy])
     return quotas
@@ -306,6 +342,9 @@ def policy_ranges(starts: NDArray[np.int64], most: int) -> list[Span]:
 
 Array = NDArray[np.float64]
 _ROWS = 1 << 16
+_COPY = 0.99  # absolute correlation above which a feature is a copy of another
+_FEWEST, _MOST = 100, 50_000  # states that correlations are computed from
+_BLOCK = 256  # features
 
 
 class Moments:
@@ -340,6 +379,50 @@ def moments_of(rows: NDArray[Any]) -> tuple[int, Array, Array]:
     """Return the number of rows, their mean, and the sums of squared deviations from it."""
     mean = rows.mean(axis=0, dtype=np.float64)
     return len(rows), mean, ((rows - mean) ** 2).sum(axis=0)
+
+
+def distinct_features(data: VisitedStates) -> NDArray[np.intp]:
+    """Return the numbers of all features except copies of an earlier one, and warn of those.
+
+    Copies have a correlation above 0.99, or below −0.99, with the earlier one over all states, of
+    which many are thinned. Constant features are copies of none, and neither are values of a
+    Discrete (``x=3``).
+
+    Examples
+    --------
+    >>> x = np.random.default_rng(0).normal(size=(200, 2))
+    >>> data = VisitedStates.from_arrays([[x]], feature_names=["x", "y"])
+    >>> distinct_features(data).tolist()
+    [0, 1]
+    """
+    n, names = data.n_features, np.array(data.feature_names)
+    sample = thin(data, np.random.default_rng(0), max_states=min(_MOST, max(2_000, 10**8 // n)))
+    original = np.arange(n)
+    if sample.n_states < _FEWEST:
+        return original
+    rows = sample.rows(0, sample.n_states).astype(np.float64)
+    moments = Moments()
+    with np.errstate(invalid="ignore", over="ignore"):  # the fit rejects NaN
+        moments.add(*moments_of(rows))
+        rows = (rows - moments.mean) / (moments.scale * np.sqrt(len(rows)))
+        rows[:, ["=" in name for name in data.feature_names]] = 0.0
+        for first in range(0, n, _BLOCK):
+            block = np.abs(rows[:, first : first + _BLOCK].T @ rows) > _COPY
+            for j, alike in enumerate(block, first):
+                alike[: j + 1] = False
+                if original[j] == j:
+                    original[alike & (original == np.arange(n))] = j
+    distinct, n_copies = np.unique(original, return_counts=True)
+    groups = [", ".join(names[original == j]) for j in distinct[n_copies > 1]]
+    if groups:
+        each = " each" if len(groups) > 1 else ""
+        known = shortened("; ".join(" and ".join(group.rsplit(", ", 1)) for group in groups), 300)
+        warnings.warn(
+            f"{known} are{each} copies of each other (|r| > {_COPY}) and are counted once",
+            PivecWarning,
+            stacklevel=3,
+        )
+    return distinct
 
 
 def warn_of_constants(data: VisitedStates) -> None:
