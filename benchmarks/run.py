@@ -20,6 +20,7 @@ SCRIPTS = (
     "characterizations.py",
     "networks.py",
     "trust_region.py",
+    "robust.py",
     "trust.py",
     "stopping.py",
     "groups.py",
