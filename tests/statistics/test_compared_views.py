@@ -7,13 +7,14 @@ import pytest
 
 from pivec.states import VisitedStates
 from pivec.statistics import (
-    covariance_view,
+    chi2_bound,
     episode_view,
     feature_views,
     joint_test,
     kinds_view,
+    pair_views,
     pooled_influences,
-    share_bound,
+    share_view,
     view_intervals,
 )
 
@@ -46,54 +47,70 @@ def test_shares_of_a_feature_are_those_of_a_histogram(rng):
     assert sure.distance + sure.noise == pytest.approx(squared)
 
 
-def test_the_distance_of_covariances_is_that_of_normal_distributions(rng):
-    a, b = walks(rng, 400), walks(rng, 400, correlation=0.4)
-    view = covariance_view(a, b, "xyz")
-    assert "x and y" in view.words
-    sure = view_intervals(view, 0.95)
-    one, other = np.eye(2), np.array([[1, 0.4], [0.4, 1]])
-    middle = np.linalg.det((one + other) / 2)
-    hellinger = 1 - (np.linalg.det(one) * np.linalg.det(other)) ** 0.25 / np.sqrt(middle)
-    assert sure.low < hellinger < sure.high
-    assert sure.distance == pytest.approx(hellinger, rel=0.15)
-    # The distributions of single features do not matter.
-    bent = VisitedStates.from_arrays([[np.exp(episode) for episode in b.episodes()]])
-    warped = VisitedStates.from_arrays([[np.exp(episode) for episode in a.episodes()]])
-    assert view_intervals(covariance_view(warped, bent, "xyz"), 0.95).distance == pytest.approx(
-        sure.distance, rel=0.02
+def test_pairs_are_shares_of_nine_bins_of_two_features(rng):
+    a, b = walks(rng), walks(rng, correlation=0.7)
+    views = pair_views(a, b, "xyz")
+    assert [view.name for view in views] == ["x & y", "x & z", "y & z"]
+    both = np.concatenate(
+        [np.resize(side.states, (max(a.n_states, b.n_states), 3)) for side in (a, b)]
     )
-
-
-def test_features_that_follow_from_others_are_no_direction_of_their_own(rng):
-    a, b = walks(rng), walks(rng, correlation=0.5)
-    double = [
-        VisitedStates.from_arrays([[np.hstack([e, e[:, :1], 0 * e[:, :1]]) for e in x.episodes()]])
-        for x in (a, b)
-    ]
-    once, twice = (
-        view_intervals(covariance_view(*pair, "xyzuv"), 0.9) for pair in ((a, b), double)
+    edges = np.concatenate(
+        [[[-np.inf] * 3], np.quantile(both, (1 / 3, 2 / 3), axis=0), [[np.inf] * 3]]
     )
-    assert twice.distance == pytest.approx(once.distance, rel=0.05, abs=1e-3)
+    for data, rows in zip((a, b), views[1].episodes, strict=True):
+        for episode, found in zip(data.episodes(), rows, strict=True):
+            counts, _, _ = np.histogram2d(episode[:, 0], episode[:, 2], [edges[:, 0], edges[:, 2]])
+            assert found.sum() == pytest.approx(1)
+            assert found == pytest.approx(counts.ravel() / len(episode), abs=2.01 / len(episode))
+    sure = [view_intervals(view, 0.9) for view in views]
+    assert sure[0].low > 0.02
+    assert sure[1].low == sure[2].low == 0.0
+    assert sure[0].distance == pytest.approx(0.055, abs=0.015)  # of normal distributions
+    single = [view_intervals(view, 0.9) for view in feature_views(a, b, "xyz", ("",) * 3)]
+    assert all(one.high < 0.02 for one in single)
 
 
 @pytest.mark.parametrize("bins", [2, 3, 8])
-@pytest.mark.parametrize("shift", [0.0, 0.5])
-def test_the_bound_of_shares_covers_as_often_as_it_says(bins, shift, rng):
+@pytest.mark.parametrize("shift", [0.0, 0.2, 0.5])
+def test_bounds_of_shares_of_episodes_cover_as_often_as_they_say(bins, shift, rng):
     p = np.full(bins, 1 / bins)
     q = (1 - shift) * p + shift * np.eye(bins)[0]
-    true, m, missed = 0.5 * ((np.sqrt(p) - np.sqrt(q)) ** 2).sum(), 100, []
-    for _ in range(300):
-        shares = [rng.multinomial(m, s) / m for s in (p, q)]
-        distance = 0.5 * ((np.sqrt(shares[0]) - np.sqrt(shares[1])) ** 2).sum()
-        noise = (bins - 1) / (4 * m)
-        missed.append(share_bound(distance - noise, noise, bins, 0.95) < true)
-    assert (0.02 if shift else 0.0) <= np.mean(missed) <= 0.09
+    true, missed = 0.5 * ((np.sqrt(p) - np.sqrt(q)) ** 2).sum(), []
+    for _ in range(400):
+        sides = [np.eye(bins)[rng.choice(bins, 100, p=s)] for s in (p, q)]
+        missed.append(view_intervals(share_view("", *sides, by_episode=True), 0.9).high < true)
+    # Distances within the noise are never excluded.
+    assert (0.02 if shift == 0.5 else 0.0) <= np.mean(missed) <= 0.09
 
 
-def test_bounds_of_shares_at_the_ends():
-    assert np.isnan(share_bound(0.5, np.nan, 3, 0.95))
-    assert share_bound(0.0, 0.0, 1, 0.95) == 0.0
-    exact, normal = (share_bound(0.5, 0.5 / far, 2, 0.95) for far in (999, 1001))
+@pytest.mark.parametrize("decay", [1.0, 0.5])
+@pytest.mark.parametrize("axis", [0, -1])
+@pytest.mark.parametrize("size", [0.0, 0.02, 0.2])
+def test_chi2_bounds_cover_as_often_as_they_say(decay, axis, size, rng):
+    """Points with normal noise that falls along the axes; the difference is along one of them."""
+    deviations = 0.05 * decay ** np.arange(6.0)
+    difference = np.sqrt(size) * np.eye(6)[axis]
+    second, missed = 2 * (deviations**4).sum(), []
+    for points in difference + rng.normal(size=(1000, 6)) * deviations:
+        squares = (points**2).sum()
+        slope = min(4 * (points**2 * deviations**2).sum() / squares, 4 * np.sqrt(second / 2))
+        distance = squares - (deviations**2).sum()
+        missed.append(chi2_bound(distance, slope, second, 0.95) < size)
+    # Differences along the least noisy axis are known better than the bound knows.
+    assert (0.02 if size == 0.2 and axis == 0 else 0.0) <= np.mean(missed) <= 0.075
+
+
+def test_chi2_bounds_against_simulated_quantiles(rng):
+    second, slope = 2 * 5 * 0.01**2, 4 * 0.01  # five directions of variance 0.01
+    high = chi2_bound(0.03, slope, second, 0.95)
+    points = rng.normal(size=(200_000, 5)) * 0.1 + np.sqrt(high) * np.eye(5)[0]
+    assert np.mean((points**2).sum(1) - 0.05 < 0.03) == pytest.approx(0.05, abs=0.003)
+
+
+def test_chi2_bounds_at_the_ends():
+    assert np.isnan(chi2_bound(0.5, 1.0, np.nan, 0.95))
+    assert chi2_bound(0.0, 0.0, 0.0, 0.95) == 0.0
+    exact, normal = (chi2_bound(0.5, 4 * c, 2 * c**2, 0.95) for c in (0.5 / 990, 0.5 / 1010))
     assert exact == pytest.approx(normal, rel=0.01)
 
 

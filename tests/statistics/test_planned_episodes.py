@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.stats import norm, t
+from scipy.stats import t
 
 from pivec.statistics import (
     ViewResult,
+    chi2_bound,
     decide,
     episode_view,
     episodes_for_precision,
@@ -59,15 +60,15 @@ def test_equal_policies_are_within_the_margin_at_the_planned_number(decay, rng):
     noise = (2 * pair.deviations**2 / PILOT).sum()
     episodes = int(episodes_for_same(noise, pair.parts(PILOT)[1], PILOT, MARGIN))
     covariance = 2 * pair.deviations**2 / episodes
-    points = rng.normal(size=(DRAWS, 10)) * np.sqrt(covariance)
+    points = rng.normal(size=(500, 10)) * np.sqrt(covariance)
     squares = (points**2).sum(1)
-    slope = 4 * (points**2 * covariance).sum(1) / squares
-    distance, z = np.maximum(squares - covariance.sum(), 0.0), norm.ppf(0.95)
-    # Score bound: the distance that is z of its own deviations above the measured one.
+    slopes = 4 * (points**2 * covariance).sum(1) / squares
     second = 2 * (covariance**2).sum()
-    reach = np.sqrt(z**2 * slope * distance + z**4 * slope**2 / 4 + z**2 * second)
-    within = (distance + z**2 * slope / 2 + reach < MARGIN).mean()
-    assert 0.95 <= within <= 0.995
+    highs = [
+        chi2_bound(distance, slope, second, 0.95)
+        for distance, slope in zip(squares - covariance.sum(), slopes, strict=True)
+    ]
+    assert 0.94 <= np.mean(np.array(highs) < MARGIN) <= 0.995
 
 
 def test_lengths_are_certain_at_the_planned_number(rng):

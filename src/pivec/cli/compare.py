@@ -116,14 +116,14 @@ def same(
         typer.Option(
             metavar="X|VIEW=X",
             help="Largest distance that does not matter, in all views or in one \\[0.02; length "
-            "and return 0.03, kinds 0.05]; repeatable",
+            "and return 0.04, kinds 0.05]; repeatable",
         ),
     ] = None,
     view: Annotated[
         list[str] | None,
         typer.Option(
-            help="Compare in this view only: moves, kinds, order, covariance, length, return or a "
-            "feature; repeatable"
+            help="Compare in this view only: moves, kinds, order, features, pairs, length, return, "
+            "or a single feature; repeatable"
         ),
     ] = None,
     level: Level = 0.95,
@@ -137,7 +137,7 @@ def same(
     """Test whether two policies behave the same.
 
     They are compared in several views: moves (states and steps), kinds of episodes, order within
-    episodes, each feature, their covariance, the length of episodes and the return.
+    episodes, each feature, pairs of features, the length of episodes and the return.
 
     [bold]Same[/bold] (exit code 0): the distance is below its margin in every view, with 95 %
     confidence.

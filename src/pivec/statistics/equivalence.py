@@ -26,8 +26,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import chi2, norm, t
 
-from pivec.statistics.intervals import LEVEL, score_bounds
-from pivec.statistics.views import View, share_bound, view_intervals
+from pivec.statistics.intervals import LEVEL
+from pivec.statistics.views import View, chi2_bound, view_intervals
 
 Array = NDArray[np.float64]
 Verdict = Literal["same", "different", "unclear"]
@@ -36,7 +36,7 @@ Verdict = Literal["same", "different", "unclear"]
 # differ by less spend at most 20 % of their time in another way.
 MARGIN = 0.02
 # Times the margin: where an episode is one observation, shares are known less well.
-MARGIN_FACTORS = {"length": 1.5, "return": 1.5, "kinds": 2.5}
+MARGIN_FACTORS = {"length": 2.0, "return": 2.0, "kinds": 2.5}
 POWER = 0.9  # how often `same` should reach the right verdict
 _EACH = 0.97  # how often in each view: a few are decisive
 _LEAST = 2  # episodes that an interval needs
@@ -97,13 +97,16 @@ def episodes_for_same(
     """Episodes at which policies that behave the same are within the margin, 97 times out of 100.
 
     ``noise`` is the mean squared distance of two samples of ``episodes`` episodes, and ``second``
-    its variance. Bounds are those of `pivec.statistics.intervals` at a distance that chance rarely
+    its variance. Bounds are those of `with_upper_bounds` at a distance that chance rarely
     exceeds (χ² of the same mean and variance, Satterthwaite 1946), and fall as the noise does.
     """
     mean, variance = _not_negative(noise, second)
-    rare, scale = _rare_distance(mean, variance)
-    # In a direction of chance, 4 ΔᵀCΔ / |Δ|² is 4‖C‖² / tr C.
-    _, high = score_bounds(rare, 4 * scale, variance, norm.ppf(level))
+    freedom = _ratio(2 * mean**2, variance)
+    # In units of the χ²'s scale, bounds only depend on its degrees of freedom.
+    grid = np.geomspace(0.1, 1e4, 101)
+    rare = chi2.ppf(_EACH, grid) - grid
+    bounds = [chi2_bound(d, 4.0, 2.0 * k, level) for d, k in zip(rare, grid, strict=True)]
+    high = _ratio(variance, 2 * mean) * np.interp(np.log(freedom), np.log(grid), bounds)
     high = np.where(variance > 0, high, np.where(np.isnan(variance), np.nan, 0.0))
     return np.maximum(_episodes(_ratio(margin, high), episodes), _RELIABLE)
 
@@ -111,20 +114,8 @@ def episodes_for_same(
 def episodes_for_view(view: View, margin: float, level: float = LEVEL) -> float:
     """Like `episodes_for_same`, for two samples of the first policy of a view."""
     rows = view.episodes[0]
-    found = view_intervals(replace(view, episodes=(rows, rows), by_episode=False), level)
-    noise = found.noise.item()
-    bins = int(np.any(rows, axis=0).sum())
-    if not view.by_episode or bins < 2:
-        return episodes_for_same(noise, found.second, len(rows), margin, level).item()
-    rare, _ = _rare_distance(noise, 2 * noise**2 / (bins - 1))
-    high = share_bound(float(rare), noise, bins, level)
-    return max(float(_episodes(np.asarray(margin / high), len(rows))), _RELIABLE)
-
-
-def _rare_distance(mean: Any, variance: Any) -> tuple[Array, Array]:
-    """Return a distance that noise of this mean and variance seldom exceeds, and the χ²'s scale."""
-    scale = _ratio(variance, 2 * mean)
-    return np.asarray(scale * chi2.ppf(_EACH, _ratio(mean, scale)) - mean), scale
+    found = view_intervals(replace(view, episodes=(rows, rows)), level)
+    return episodes_for_same(found.noise, found.second, len(rows), margin, level).item()
 
 
 def _converged(

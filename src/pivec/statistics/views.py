@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -30,9 +31,8 @@ _PRIOR = 0.01  # share of time in the pooled shares, added to both: roots are no
 _QUANTILES = (0.02, 0.125, 0.25, 0.375, 0.5, 0.625, 0.75, 0.875, 0.98)
 _EPISODE_QUANTILES = (1 / 3, 2 / 3)  # of episodes, of which there are fewer
 _KINDS, _OF_A_KIND = 8, 12  # clusters of episodes at most, and how many a policy needs for each
-_SCORES = 257  # quantiles between which normal scores are interpolated
-_DIRECTIONS = 64  # of the covariance
-_NARROW = 0.05  # of the variance of a feature: directions that vary less are ignored
+_PAIR_QUANTILES = (1 / 3, 2 / 3)  # of both features of a pair
+PAIRED = 40  # features of which all pairs are compared
 _LARGE = 1000.0  # non-centrality of a χ²
 _ROUNDING = 1e-12  # of the mean square of influences
 _ROWS = 100_000  # states from which bins are computed
@@ -46,15 +46,20 @@ class View:
     episodes: tuple[Array, Array]  # numbers per episode, (n_episodes, n_values)
     points: Callable[[Array], Array]  # from means of them, (n, n_values), to points
     words: str = ""  # what differs, in the environment's units
+    group: str = ""  # "features" or "pairs", of which there are many
     by_episode: bool = False  # whether each episode is in one bin
 
 
-def share_view(name: str, a: Array, b: Array, words: str = "", by_episode: bool = False) -> View:
+def share_view(
+    name: str, a: Array, b: Array, words: str = "", group: str = "", *, by_episode: bool = False
+) -> View:
     """Return a view of shares over bins, (n_episodes, n_bins)."""
     pooled = _PRIOR * (a.mean(axis=0) + b.mean(axis=0)) / 2.0
-    return View(
-        name, (a, b), lambda p: np.sqrt((p + pooled) / (2.0 * (1.0 + _PRIOR))), words, by_episode
-    )
+
+    def points(shares: Array) -> Array:
+        return np.asarray(np.sqrt((shares + pooled) / (2.0 * (1.0 + _PRIOR))))
+
+    return View(name, (a, b), points, words, group, by_episode)
 
 
 def feature_views(
@@ -66,65 +71,37 @@ def feature_views(
     for column, (name, unit) in enumerate(zip(names, units, strict=True)):
         left, right = (rows[:, column] for rows in sampled)
         edges = _edges(left, right, _QUANTILES)
-        shares = [_time_shares(side, column, edges) for side in (a, b)]
-        views.append(share_view(name, shares[0], shares[1], _words(left, right, unit)))
+        shares = [
+            _bin_shares(side, np.searchsorted(edges, side.states[:, column]), len(edges) + 1)
+            for side in (a, b)
+        ]
+        words = _words(left, right, unit)
+        views.append(share_view(name, shares[0], shares[1], words, "features"))
     return views
 
 
-def covariance_view(a: VisitedStates, b: VisitedStates, names: Sequence[str]) -> View:
-    """Return the covariance of all features, whatever the distribution of each.
-
-    Features are replaced by normal scores. The distance is, to second order, that of two normal
-    distributions whose covariances differ by E, in coordinates in which their mean is 1: ‖E‖²/16.
-    """
-    from scipy.stats import norm
-
-    grid = norm.ppf((np.arange(_SCORES) + 0.5) / _SCORES)
-    both = np.concatenate([_sample(side) for side in (a, b)]).astype(np.float64)
-    quantiles = np.quantile(both, (np.arange(_SCORES) + 0.5) / _SCORES, axis=0)
-
-    def scores(data: VisitedStates) -> Array:
-        columns = zip(data.states.T, quantiles.T, strict=True)
-        return np.stack([np.interp(x, edges, grid) for x, edges in columns], axis=1)
-
-    sides = [scores(side) for side in (a, b)]
-    weights = [1.0 / (side.n_episodes * side.lengths) for side in (a, b)]  # of each state
-    covariances = []
-    for side, rows, data in zip(weights, sides, (a, b), strict=True):
-        each = np.repeat(side, data.lengths)
-        centred = rows - each @ rows
-        covariances.append((centred * each[:, None]).T @ centred)
-    values, vectors = np.linalg.eigh((covariances[0] + covariances[1]) / 2.0)
-    chosen = np.flatnonzero(values > _NARROW)[-_DIRECTIONS:]
-    whiten = vectors[:, chosen] / np.sqrt(values[chosen])
-    n = len(chosen)
-    upper = np.triu_indices(n)
-    scale = np.where(upper[0] == upper[1], 0.25, np.sqrt(2.0) / 4.0)  # both halves of E
-
-    def episodes(data: VisitedStates, rows: Array) -> Array:
-        white = rows @ whiten
-        starts = data.episode_starts
-        moments = [part.T @ part / len(part) for part in np.split(white, starts[1:-1])]
-        sums = np.add.reduceat(white, starts[:-1], axis=0) / data.lengths[:, None]
-        return np.concatenate([sums, np.array(moments)[:, upper[0], upper[1]]], axis=1)
-
-    def points(means: Array) -> Array:
-        return (means[:, n:] - means[:, :n][:, upper[0]] * means[:, :n][:, upper[1]]) * scale
-
-    left, right = (episodes(*side) for side in zip((a, b), sides, strict=True))
-    return View("covariance", (left, right), points, _correlation_words(covariances, names))
-
-
-def _correlation_words(covariances: Sequence[Array], names: Sequence[str]) -> str:
-    """The two features whose correlation differs most."""
-    scales = [np.sqrt(np.maximum(np.diag(matrix), _ROUNDING)) for matrix in covariances]
-    left, right = (c / np.outer(s, s) for c, s in zip(covariances, scales, strict=True))
-    # Rounded, so that the choice between equal ones is the same everywhere.
-    gaps = np.abs(np.triu(left - right, 1)).round(6)
-    i, j = np.unravel_index(gaps.argmax(), gaps.shape)
-    if gaps[i, j] == 0.0:
-        return ""
-    return f"correlation of {names[i]} and {names[j]}: {left[i, j]:.2f} and {right[i, j]:.2f}"
+def pair_views(a: VisitedStates, b: VisitedStates, names: Sequence[str]) -> list[View]:
+    """Return how each two of the first features occur together, in 3 × 3 quantile bins."""
+    left, right = (_sample(side)[:, : len(names)] for side in (a, b))
+    edges = [_edges(x, y, _PAIR_QUANTILES) for x, y in zip(left.T, right.T, strict=True)]
+    bins = [
+        [np.searchsorted(own, side.states[:, j]) for j, own in enumerate(edges)] for side in (a, b)
+    ]
+    with np.errstate(invalid="ignore", divide="ignore"):  # of constant features
+        correlations = [
+            np.reshape(np.corrcoef(rows.T), 2 * (len(names),)) for rows in (left, right)
+        ]
+    views = []
+    for i, j in combinations(range(len(names)), 2):
+        n = len(edges[j]) + 1
+        shares = [
+            _bin_shares(side, own[i] * n + own[j], (len(edges[i]) + 1) * n)
+            for side, own in zip((a, b), bins, strict=True)
+        ]
+        words = " and ".join(f"{c[i, j]:.2f}" for c in correlations)
+        name = f"{names[i]} & {names[j]}"
+        views.append(share_view(name, shares[0], shares[1], f"correlation {words}", "pairs"))
+    return views
 
 
 def episode_view(name: str, a: Array, b: Array) -> View:
@@ -150,39 +127,60 @@ def kinds_view(a: Array, b: Array) -> View:
 
 
 def view_intervals(view: View, level: float) -> Intervals:
-    """Intervals of the distance in a view, each array of shape (1,)."""
+    """Intervals of the distance in a view, each array of shape (1,); see `with_upper_bounds`."""
     points, moved = [], []
     for rows in view.episodes:
         points.append(view.points(rows.mean(axis=0, keepdims=True)))
         moved.append(_influences(rows, view.points)[None] if len(rows) > 1 else rows[None, :0])
     freedom = [len(rows) - 1.0 for rows in view.episodes]
     found, _ = block_intervals(points[0] - points[1], moved, freedom, level)
-    if view.by_episode:
-        bins = int(np.any(np.concatenate(view.episodes), axis=0).sum())
-        high = share_bound(found.distance.item(), found.noise.item(), bins, (1.0 + level) / 2.0)
-        found = replace(found, high=np.array([high]))
-    return found
+    if not view.by_episode:
+        return with_upper_bounds(found)
+    # Roots of such shares vary equally in all directions, of which there is one fewer than bins.
+    bins = int(np.any(np.concatenate(view.episodes), axis=0).sum())
+    scale = found.noise / max(bins - 1, 1)
+    return with_upper_bounds(replace(found, second=2.0 * scale * found.noise), 4.0 * scale)
 
 
-def share_bound(distance: float, noise: float, bins: int, level: float) -> float:
-    """Upper bound of a distance of shares of episodes, given the mean of its noise.
+def with_upper_bounds(found: Intervals, slope: Array | None = None) -> Intervals:
+    """Replace the upper ends of intervals (of squares) by those of a noncentral χ².
 
-    Roots of such shares vary equally in all directions, so that the squared distance is a scaled
-    χ² with one degree of freedom less than bins, whose non-centrality is the distance: exact where
-    a normal approximation is too careful. A distance below 0 counts as 0.
+    The measured distance d is a scaled χ² with the noise and the variance slope · d + second of
+    `intervals_of`, whose noncentrality is the distance. Its lower tail is thinner than that of a
+    normal distribution, so that fewer episodes show that a distance is small: a quarter fewer with
+    five directions of noise. A distance below 0 counts as 0.
+    """
+    if slope is None:
+        squares = found.distance + found.noise
+        variance = found.first + found.second
+        slope = np.divide(variance, squares, out=np.zeros_like(squares), where=squares > 0.0)
+        slope = np.minimum(slope, 4.0 * np.sqrt(found.second / 2.0))
+    level = (1.0 + found.level) / 2.0
+    parts = map(np.ravel, (found.distance, slope, found.second))
+    ends = [chi2_bound(d, r, s, level) for d, r, s in zip(*parts, strict=True)]
+    return replace(found, high=np.reshape(ends, found.high.shape))
+
+
+def chi2_bound(distance: float, slope: float, second: float, level: float) -> float:
+    """Upper bound of a distance whose estimate has the variance slope · distance + second.
+
+    With c = slope/4 and k = second/(2c²), (estimate + c·k)/c is a χ² with k degrees of freedom and
+    noncentrality distance/c, of just this mean and variance.
     """
     from scipy.optimize import brentq
     from scipy.stats import ncx2, norm
 
-    if bins < 2 or np.isnan(noise):
-        return noise
-    scale = noise / (bins - 1)
-    if distance > _LARGE * scale:  # where the χ² is normal, and takes long to compute
-        return float(distance + 2.0 * norm.ppf(level) * np.sqrt(scale * distance))
-    drawn = max(distance + noise, noise) / scale
+    if not np.isfinite(second) or slope <= 0.0 or second <= 0.0:
+        return float(max(distance, 0.0) + norm.ppf(level) * np.sqrt(second))
+    scale = slope / 4.0
+    freedom = second / (2.0 * scale**2)
+    drawn = max(distance, 0.0) / scale + freedom
+    if drawn > _LARGE:  # where the χ² is normal, and takes long to compute
+        error = np.sqrt(slope * max(distance, 0.0) + second)
+        return float(max(distance, 0.0) + norm.ppf(level) * error)
 
     def tail(center: float) -> float:
-        return float(ncx2.cdf(drawn, bins - 1, center)) - (1.0 - level)
+        return float(ncx2.cdf(drawn, freedom, center)) - (1.0 - level)
 
     return float(scale * brentq(tail, 0.0, 4.0 * drawn + 100.0))
 
@@ -257,11 +255,8 @@ def _edges(a: NDArray[Any], b: NDArray[Any], quantiles: Sequence[float]) -> Arra
     return np.unique(np.quantile(both, quantiles))
 
 
-def _time_shares(data: VisitedStates, column: int, edges: Array) -> Array:
+def _bin_shares(data: VisitedStates, bins: NDArray[np.intp], n_bins: int) -> Array:
     """Share of time that each episode spends in each bin, (n_episodes, n_bins)."""
-    bins = np.searchsorted(edges, data.states[:, column])
     episode = np.repeat(np.arange(data.n_episodes), data.lengths)
-    counts = np.bincount(
-        episode * (len(edges) + 1) + bins, minlength=data.n_episodes * (len(edges) + 1)
-    )
+    counts = np.bincount(episode * n_bins + bins, minlength=data.n_episodes * n_bins)
     return np.asarray(counts.reshape(data.n_episodes, -1) / data.lengths[:, None])

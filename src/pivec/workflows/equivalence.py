@@ -39,12 +39,12 @@ from pivec.statistics import (
     LEVEL,
     MARGIN,
     MARGIN_FACTORS,
+    PAIRED,
     EquivalenceTest,
     Intervals,
     Plan,
     View,
     ViewResult,
-    covariance_view,
     decide,
     episode_view,
     episodes_for_precision,
@@ -55,10 +55,12 @@ from pivec.statistics import (
     joint_test,
     kernel_embedding,
     kinds_view,
+    pair_views,
     pooled_influences,
     share_view,
     spread_of,
     view_intervals,
+    with_upper_bounds,
 )
 from pivec.workflows.collector import Collector, find_store
 from pivec.workflows.comparison import check_same_environment, prepare
@@ -91,10 +93,9 @@ def same(
     """Test whether two policies behave the same: "same", "different" or "unclear".
 
     They are compared in several views: moves (states and steps), kinds of episodes, order within
-    episodes, every feature of states and steps, their covariance, the length of episodes and the
-    return. *Same* if the distance is below its
-    margin in every view, *different* if it is above it in some view, both at confidence ``level``.
-    Otherwise there are too few episodes, and ``episodes_needed`` estimates how many are needed;
+    episodes, every feature of states and steps, pairs of features, the length of episodes and the
+    return. *Same* if the distance is below its margin in every view, *different* if it is above it
+    in some view, both at confidence ``level``. Otherwise there are too few episodes, and ``episodes_needed`` estimates how many are needed;
     ``is_significant`` says whether there is a difference, of unknown size. Without ``against`` and
     ``space``, the characterization is fitted on both policies.
 
@@ -110,10 +111,10 @@ def same(
         ``a`` is placed in that space, without refitting.
     margin : float or dict of float, optional
         The largest distance that does not matter, in all views or by view (``""`` for the others);
-        0.02 for ``visitation`` (0.03 for length and return, 0.05 for kinds of episodes).
+        0.02 for ``visitation`` (0.04 for length and return, 0.05 for kinds of episodes).
     views : sequence of str
-        Compare in these views only: ``moves``, ``kinds``, ``order``, ``covariance``, ``length``,
-        ``return`` or features.
+        Compare in these views only: ``moves``, ``kinds``, ``order``, ``features``, ``pairs``,
+        ``length``, ``return`` or single features.
     level : float
         Confidence level of the bounds and of the test.
     permutations : int
@@ -280,7 +281,10 @@ def _episodes_for_views(
     if data.n_episodes < 2:
         return np.inf
     views = _other_views(method, data, data, {})
-    return max(episodes_for_view(view, _margin(margin, view.name), level) for view in views)
+    return max(
+        episodes_for_view(view, _margin(margin, view.name, view.group or view.name), level)
+        for view in views
+    )
 
 
 @dataclass(frozen=True)
@@ -335,18 +339,23 @@ def judge(
         settings = a.settings or b.settings
         found = _other_views(visitation, alike[0], alike[1], settings)
         others = {view.name: view for view in found}
+        if (n := len(visitation.described_features)) > PAIRED:
+            _warn(f"only the first {PAIRED} of {n} features are compared in pairs")
     elif visitation and set(views) != {"moves"}:
         missing = ", ".join(item.label for item in (a, b) if item.data is None)
         _warn(
             f"only moves are compared, since the states of {missing} are not stored: keep the "
             "folder states/ of the comparison next to space/ to compare in all views"
         )
-    names = ["moves" if visitation else method.name, *others]
+    groups = {name: view.group or name for name, view in others.items()}
+    groups = {"moves" if visitation else method.name: ""} | groups
+    known = list(dict.fromkeys([*groups, *groups.values()]))
     for name in (*views, *(margin if isinstance(margin, Mapping) else ())):
-        if name and name not in names:
-            hint = did_you_mean(name, names)
-            raise UsageError(f"there is no view {name!r}{hint}; there are {', '.join(names)}")
-    chosen = [name for name in names if not views or name in views]
+        if name not in known:
+            hint = did_you_mean(name, known)
+            shown = [name for name in known if name and groups.get(name) != "pairs"]
+            raise UsageError(f"there is no view {name!r}{hint}; there are {', '.join(shown)}")
+    chosen = [name for name in groups if not views or {name, groups[name]} & set(views)]
     results, p_values, constant = [], [], True
     for name in chosen:
         sure, joint = (
@@ -355,7 +364,10 @@ def judge(
             else method.intervals(left, right, level=at)
             for at in (2 * level - 1, 1 - 2 * (1 - level) / len(chosen))
         )
-        result = _view_result(name, sure, joint, _margin(margin, name), others.get(name))
+        if name not in others and method.traits.squared:
+            sure = with_upper_bounds(sure)
+        view = others.get(name)
+        result = _view_result(name, sure, joint, _margin(margin, name, groups[name]), view)
         results.append(result)
         p_values.append(np.ravel(sure.p_value).item())
         constant = constant and np.ravel(sure.noise).item() <= _ROUNDING * result.distance
@@ -402,8 +414,8 @@ def _other_views(
     views = [
         kinds_view(np.sqrt(left), np.sqrt(right)),
         share_view("order", left, right),
-        covariance_view(*moves, names),
         *feature_views(*moves, names, units),
+        *pair_views(*moves, names[: min(PAIRED, len(method.described_features))]),
         episode_view("length", a.episode_steps + 1.0, b.episode_steps + 1.0),
     ]
     if not any(np.isnan(side.returns).any() for side in (a, b)):
@@ -417,9 +429,6 @@ def _view_result(
     """Take the bounds of one view, and the lower one that holds for all views together."""
     parts = ("distance", "low", "high", "first", "second")
     distance, low, high, first, second = (np.ravel(getattr(sure, part)).item() for part in parts)
-    if view is None or not view.by_episode:
-        # A debiased distance below 0 is luck, which must not make a wide interval pass.
-        high -= min(distance, 0.0)
     beyond = np.ravel(joint.low).item()
     words = "" if view is None else view.words
     return ViewResult(name, distance, low, high, beyond, margin, first, second, words)
@@ -443,11 +452,12 @@ def _joint_p_value(
     return joint_test(used, sides[0].n_episodes, permutations, seed)
 
 
-def _margin(margin: float | Mapping[str, float], name: str) -> float:
-    """Margin of a view: its own, or that of all."""
+def _margin(margin: float | Mapping[str, float], name: str, group: str) -> float:
+    """Margin of a view: its own, that of its group, or that of all."""
     if not isinstance(margin, Mapping):
-        return margin * MARGIN_FACTORS.get(name, 1.0)
-    return margin[name] if name in margin else _margin(margin.get("", MARGIN), name)
+        return margin * MARGIN_FACTORS.get(group, 1.0)
+    own = (margin[key] for key in (name, group) if key and key in margin)
+    return next(own, _margin(margin.get("", MARGIN), name, group))
 
 
 def _as_squares(method: Characterization, views: Sequence[ViewResult]) -> list[ViewResult]:
