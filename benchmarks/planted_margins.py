@@ -1,6 +1,6 @@
 """Error rates of `pivec same` for differences that are exactly at a margin, and at half of it.
 
-    python benchmarks/planted_margins.py [--repetitions 100] [--jobs 2]
+    python benchmarks/planted_margins.py [--repetitions 60] [--jobs 2]
 
 Each family of planted differences is scaled until, with 1,500 episodes per policy, the view that
 differs most in units of its margin is at the margin, or at half of it. Then `pivec same` judges
@@ -105,7 +105,7 @@ def section() -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--repetitions", type=int, default=100)
+    parser.add_argument("--repetitions", type=int, default=60)
     parser.add_argument("--families", nargs="+", default=CHOSEN, choices=FAMILIES)
     parser.add_argument("--jobs", type=int, default=1)
     given = parser.parse_args()

@@ -26,12 +26,12 @@ from trust_data import DATA, WORLDS, samples, store, truth, twice
 
 # Episodes in a sample, and the number of draws; each draw has two samples of every policy.
 SIZES = {
-    "visitation": {5: 3, 10: 3, 25: 2, 100: 2},
+    "visitation": {5: 2, 10: 2, 25: 1, 100: 1},
     "supervector": {10: 1, 100: 1},
 }
 OTHERS = 200  # episodes with which samples are to agree
 ENDS = ("distance", "low", "high", "p_value")
-SEEDS, PAIRS = (0, 1, 2), 300  # fits of the background; tests in each environment
+SEEDS, PAIRS = (0, 1, 2), 200  # fits of the background; tests in each environment
 
 
 def precision(data: Any, name: str, size: int, draw: int, episodes: int) -> dict[str, Any]:
