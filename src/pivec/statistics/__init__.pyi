@@ -71,6 +71,7 @@ from pivec.statistics.pairwise import squared_euclidean_tensor as squared_euclid
 from pivec.statistics.pairwise import symmetric_kl_diagonal as symmetric_kl_diagonal
 from pivec.statistics.pairwise import symmetric_kl_full as symmetric_kl_full
 from pivec.statistics.pairwise import total_variation as total_variation
+from pivec.statistics.views import OF_A_KIND as OF_A_KIND
 from pivec.statistics.views import PAIRED as PAIRED
 from pivec.statistics.views import View as View
 from pivec.statistics.views import chi2_bound as chi2_bound

@@ -30,7 +30,8 @@ _PRIOR = 0.01  # share of time in the pooled shares, added to both: roots are no
 # Edges of bins of the states of both policies. The outer ones are for rare values.
 _QUANTILES = (0.02, 0.125, 0.25, 0.375, 0.5, 0.625, 0.75, 0.875, 0.98)
 _EPISODE_QUANTILES = (1 / 3, 2 / 3)  # of episodes, of which there are fewer
-_KINDS, _OF_A_KIND = 8, 12  # clusters of episodes at most, and how many a policy needs for each
+_KINDS = 8  # clusters of episodes at most
+OF_A_KIND = 12  # episodes that a policy needs for each of them
 _PAIR_QUANTILES = (1 / 3, 2 / 3)  # of both features of a pair
 PAIRED = 40  # features of which all pairs are compared
 _LARGE = 1000.0  # non-centrality of a χ²
@@ -111,12 +112,15 @@ def episode_view(name: str, a: Array, b: Array) -> View:
     return share_view(name, left, right, _words(a, b), by_episode=True)
 
 
-def kinds_view(a: Array, b: Array) -> View:
-    """Return the shares of kinds of episodes: clusters of their descriptions (n, n_values)."""
+def kinds_view(a: Array, b: Array, of_a_kind: int = OF_A_KIND) -> View:
+    """Return the shares of kinds of episodes: clusters of their descriptions (n, n_values).
+
+    There are fewer kinds if either policy has fewer than ``of_a_kind`` episodes for each.
+    """
     from sklearn.cluster import KMeans
 
     both = np.concatenate([a, b])
-    n_kinds = min(_KINDS, max(2, min(len(a), len(b)) // _OF_A_KIND), len(np.unique(both, axis=0)))
+    n_kinds = min(_KINDS, max(2, min(len(a), len(b)) // of_a_kind), len(np.unique(both, axis=0)))
     kinds = KMeans(n_kinds, n_init=10, random_state=0).fit_predict(both)
     left, right = np.split(np.eye(n_kinds)[kinds], [len(a)])
     shares = left.mean(axis=0), right.mean(axis=0)
@@ -237,8 +241,9 @@ def kernel_embedding(rows: Array) -> Array:
 
 
 def _words(a: NDArray[Any], b: NDArray[Any], unit: str = "") -> str:
-    """Means and deviations of both policies."""
-    return " and ".join(f"{np.mean(x):.3g} ± {np.std(x):.3g}" for x in (a, b)) + f" {unit}".rstrip()
+    """Means and standard deviations of both policies."""
+    sides = " and ".join(f"{np.mean(x):.3g} ± {np.std(x):.2g}" for x in (a, b))
+    return f"mean ± SD {sides} {unit}".rstrip()
 
 
 def _sample(data: VisitedStates) -> NDArray[np.float32]:

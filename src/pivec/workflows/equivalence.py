@@ -39,6 +39,7 @@ from pivec.statistics import (
     LEVEL,
     MARGIN,
     MARGIN_FACTORS,
+    OF_A_KIND,
     PAIRED,
     EquivalenceTest,
     Intervals,
@@ -95,9 +96,10 @@ def same(
     They are compared in several views: moves (states and steps), kinds of episodes, order within
     episodes, every feature of states and steps, pairs of features, the length of episodes and the
     return. *Same* if the distance is below its margin in every view, *different* if it is above it
-    in some view, both at confidence ``level``. Otherwise there are too few episodes, and ``episodes_needed`` estimates how many are needed;
-    ``is_significant`` says whether there is a difference, of unknown size. Without ``against`` and
-    ``space``, the characterization is fitted on both policies.
+    in some view, both at confidence ``level``. Otherwise there are too few episodes, and
+    ``episodes_needed`` estimates how many are needed; ``is_significant`` says whether there is a
+    difference, of unknown size. Without ``against`` and ``space``, the characterization is fitted
+    on both policies.
 
     Parameters
     ----------
@@ -280,7 +282,7 @@ def _episodes_for_views(
     """Episodes after which two samples of a policy are within the margin in all other views."""
     if data.n_episodes < 2:
         return np.inf
-    views = _other_views(method, data, data, {})
+    views = _other_views(method, data, data, {}, of_a_kind=1)  # more episodes have as many kinds
     return max(
         episodes_for_view(view, _margin(margin, view.name, view.group or view.name), level)
         for view in views
@@ -404,7 +406,11 @@ def judge(
 
 
 def _other_views(
-    method: Visitation, a: VisitedStates, b: VisitedStates, settings: Mapping[str, Any]
+    method: Visitation,
+    a: VisitedStates,
+    b: VisitedStates,
+    settings: Mapping[str, Any],
+    of_a_kind: int = OF_A_KIND,
 ) -> list[View]:
     """Views of two policies besides their moves; ``settings``: how states were collected."""
     columns = columns_of(method, settings)
@@ -412,7 +418,7 @@ def _other_views(
     left, right = method.shares_over_time(a), method.shares_over_time(b)
     moves = method.view(a), method.view(b)
     views = [
-        kinds_view(np.sqrt(left), np.sqrt(right)),
+        kinds_view(np.sqrt(left), np.sqrt(right), of_a_kind),
         share_view("order", left, right),
         *feature_views(*moves, names, units),
         *pair_views(*moves, names[: min(PAIRED, len(method.described_features))]),
@@ -430,8 +436,8 @@ def _view_result(
     parts = ("distance", "low", "high", "first", "second")
     distance, low, high, first, second = (np.ravel(getattr(sure, part)).item() for part in parts)
     beyond = np.ravel(joint.low).item()
-    words = "" if view is None else view.words
-    return ViewResult(name, distance, low, high, beyond, margin, first, second, words)
+    words, group = ("", "") if view is None else (view.words, view.group)
+    return ViewResult(name, distance, low, high, beyond, margin, first, second, words, group)
 
 
 def _joint_p_value(
