@@ -150,10 +150,8 @@ def reasons(answer: EquivalenceTest) -> list[str]:
         where = f"all {n} views" if n > 1 else answer.views[0].name
         lines.insert(0, f"below the margin in {where} with {sure}; the largest bounds:")
     elif answer.verdict == "different":
-        lines.insert(
-            0,
-            f"beyond the margin in {sum(v.is_beyond for v in answer.views)} of {n} views with {sure}:",
-        )
+        beyond = sum(view.is_beyond for view in answer.views)
+        lines.insert(0, f"beyond the margin in {beyond} of {n} views with {sure}:")
     else:
         lines.insert(0, f"not certain in {sum(not v.is_within for v in views)} of {n} views:")
     lines.append(f"from {answer.episodes[0]} and {answer.episodes[1]} episodes")
