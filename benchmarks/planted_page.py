@@ -10,6 +10,7 @@ import numpy as np
 
 from measure import machine, table
 from planted_families import families
+from planted_margins import section as margins
 
 PAGE = Path(__file__).parents[1] / "docs" / "planted.md"
 PICTURE = PAGE.parent / "images" / "planted.png"
@@ -239,6 +240,7 @@ def write(found: Found) -> None:
         "### Verdicts of `pivec same`",
         verdict_table(found),
         target_table(found),
+        margins(),
         f"### Detection by every method with {few} + {few} episodes",
         method_table(found, few),
         f"{counts} repetitions per cell; {machine()}.",
