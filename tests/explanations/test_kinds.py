@@ -1,6 +1,7 @@
 """Kinds of episodes: planted habits within episodes and across them."""
 
 import csv
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -54,6 +55,14 @@ def test_two_policies_differ_in_their_episodes_alone(habits):
     assert same.whole.mixes is None
     assert len(same.episode_words()) == 1
     assert pair.to_json()["whole"]["kinds"]["counts"][0] != [0, 0, 0]
+
+
+def test_kinds_that_neither_policy_has_are_not_listed(habits):
+    whole = habits.explain("mixing", "<b>turns</b>").whole
+    counts = np.array([[3, 0, 1], [5, 0, 0]])
+    other = replace(whole, p_value=0.001, kinds=replace(whole.kinds, counts=counts))
+    lines = other.words(["a", "b"], same_on_average=False)
+    assert [line.split(" (")[0] for line in lines[1:]] == ["kind 1", "kind 3"]
 
 
 def test_files_and_page_have_the_kinds(habits):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from xml.etree.ElementTree import parse
 
@@ -11,6 +12,7 @@ import pytest
 
 import pivec
 from pivec.errors import PivecWarning, UsageError
+from pivec.report.console import reasons
 from pivec.states import RecordedStates, VisitedStates, find_recorded, joined
 from pivec.statistics import chi2_bound, with_upper_bounds
 from pivec.workflows import write_store
@@ -126,6 +128,40 @@ def test_one_episode_has_no_interval():
     assert answer.episodes_needed is None
     assert answer.as_json()["high"] is None
     json.dumps(answer.as_json(), allow_nan=False)
+    assert "no interval" in reasons(answer)[1]
+    assert "nan" not in " ".join(reasons(answer))
+
+
+def test_features_may_have_any_names():
+    """No view is lost where features share a name, or have that of another view."""
+    sides = states(spread=0.1), states(1.0, label="far", spread=0.1)
+
+    def named(*names):
+        return (VisitedStates(side.records, names) for side in sides)
+
+    for names in (("x", "x"), ("moves", "length"), ("features", "features")):
+        answer = pivec.same(*named(*names), permutations=99, **FEW)
+        assert len(answer.views) == len({view.name for view in answer.views}) == 9
+        some = pivec.same(*named(*names), views="features", permutations=99, **FEW)
+        assert sum(view.is_beyond for view in some.views) == 2
+
+
+def test_the_listed_views_are_those_that_are_counted():
+    """Lines after "not below the margin in N views" are of such views, with finite bounds."""
+    few = pivec.same(states(episodes=2), states(episodes=2, label="b"), permutations=19, **FEW)
+    views = [view for view in few.views if not view.is_within]
+    heading, *lines = reasons(few)
+    assert f"{len(views)} of 9" in heading
+    listed = [line for line in lines if ", margin" in line]
+    assert len(listed) == min(len(views), 6)
+    assert {line.split(":")[0] for line in listed} <= {view.name for view in views}
+    assert max(view.high for view in views) > 1.0
+    assert all(float(re.findall(r"to (.*?)\)", line)[0]) <= 1.0 for line in listed)
+    # Who cannot be distinguished does not spend time in different regions.
+    assert few.low == 0.0
+    assert "different regions" not in " ".join(lines)
+    far = pivec.same(states(), states(2.0, label="far"), **FEW)
+    assert "different regions" in reasons(far)[-1]
 
 
 @pytest.mark.parametrize(("place", "verdict"), [(0.0, "same"), (1.0, "different")])

@@ -149,7 +149,8 @@ class EpisodeDifference:
                 test += f": those of {names[which]} are more alike than those of {names[1 - which]}"
         lines, shares = [test], self.kinds.shares
         if len(self.kinds) > 1:
-            for k in np.argsort(-np.abs(shares[0] - shares[1]), kind="stable")[:_LINES].tolist():
+            order = np.argsort(-np.abs(shares[0] - shares[1]), kind="stable")
+            for k in order[shares[:, order].any(axis=0)][:_LINES].tolist():
                 a, b = (f"{percent(shares[i, k])} of {names[i]}" for i in (0, 1))
                 lines.append(f"kind {k + 1} ({self.kinds.kinds[k].name}): {a}, {b}")
         return lines

@@ -17,13 +17,14 @@ from pivec.files import atomic_write
 from pivec.policies import PolicyInfo
 from pivec.report.findings import UNSURE, Findings, PairRow
 from pivec.states import Store
-from pivec.statistics import LEVEL, POWER, EquivalenceTest, Plan
+from pivec.statistics import LEVEL, POWER, EquivalenceTest, Plan, ViewResult
 from pivec.terminal import print_table, printable, say, text_columns
 from pivec.text import interval, n_policies, percent, shorten_names
 
 _PLAN_ROWS = 20  # policies in the table of a plan
 _KINDS = 4  # of episodes, and pairs whose episodes differ
 _VIEWS = 6  # of a verdict that are printed
+_ROUNDING = 1e-12  # of a distance
 
 
 def print_summary(findings: Findings) -> None:
@@ -134,34 +135,38 @@ def headline(answer: EquivalenceTest) -> str:
 
 def reasons(answer: EquivalenceTest) -> list[str]:
     """Return the numbers behind the verdict, one line each."""
+    n, sure = len(answer.views), f"{100 * answer.level:g} % confidence"
     views = sorted(answer.views, key=lambda view: -view.high / view.margin)
-    if answer.differing:
-        views = answer.differing
-    sure = f"{100 * answer.level:g} % confidence"
-    lines = [
-        f"{view.name}: distance {max(view.distance, 0.0):.3g} "
-        f"({view.low:.3g} to {view.high:.3g}), margin {view.margin:g}"
-        + f"; {view.words}"
-        * bool(view.words)
-        for view in views[:_VIEWS]
-    ]
-    n = len(answer.views)
     if answer.verdict == "same":
         where = f"all {n} views" if n > 1 else answer.views[0].name
-        lines.insert(0, f"below the margin in {where} with {sure}; the largest bounds:")
-    elif answer.verdict == "different":
-        beyond = sum(view.is_beyond for view in answer.views)
-        lines.insert(0, f"beyond the margin in {beyond} of {n} views with {sure}:")
+        heading = f"below the margin in {where} with {sure}" + "; the largest bounds" * (n > 1)
     else:
-        lines.insert(0, f"not certain in {sum(not v.is_within for v in views)} of {n} views:")
+        different = answer.verdict == "different"
+        found = [v for v in views if (v.is_beyond if different else not v.is_within)]
+        views = answer.differing if different else found
+        where = f"{len(found)} of {n} views" if n > 1 else answer.views[0].name
+        heading = f"{'beyond' if different else 'not below'} the margin in {where} with {sure}"
+        heading += ", among them" * (len(found) > min(len(views), _VIEWS))
+    lines = [f"{heading}:", *(_view_words(view, answer.method) for view in views[:_VIEWS])]
     lines.append(f"from {answer.episodes[0]} and {answer.episodes[1]} episodes")
     lines.append(f"p = {answer.p_value:.3g} ({answer.test} test of no difference in any view)")
-    if answer.overlap is not None:
+    moves = answer.views[0]
+    if answer.overlap is not None and moves.name == "moves" and moves.low > 0.0:
         apart = 100 * (1 - answer.overlap)
         lines.append(f"they spend {apart:.0f} % of their time in different regions")
     if answer.verdict == "same" and answer.is_significant:
         lines.append("there is a difference, but it is smaller than the margins")
     return lines
+
+
+def _view_words(view: ViewResult, method: str) -> str:
+    """Return the distance in one view in words."""
+    high = 0.0 if view.high < _ROUNDING else view.high
+    if method == "visitation":  # squared Hellinger distances; bounds from few episodes exceed 1
+        high = min(high, 1.0)
+    reach = "no interval" if math.isnan(high) else f"{view.low:.3g} to {high:.3g}"
+    words = f"{view.name}: distance {max(view.distance, 0.0):.3g} ({reach}), margin {view.margin:g}"
+    return f"{words}; {view.words}" if view.words else words
 
 
 def print_verdict(answer: EquivalenceTest) -> None:

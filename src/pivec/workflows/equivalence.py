@@ -71,6 +71,7 @@ Level = Annotated[float, Range(0.5, above=True, most=0.9999)]
 _INHERITED = ("deterministic", "max_steps", "max_states_per_policy", "actions", "backend")
 _COMPARED = ("environment", "arguments", "wrappers", "features", "deterministic", "max_steps")
 _ROUNDING = 1e-9  # of a distance
+_VIEWS = ("moves", "kinds", "order", "features", "pairs", "length", "return")  # besides features
 
 
 @on_engine
@@ -83,7 +84,7 @@ def same(
     *,
     against: str | Path | None = None,
     margin: float | Mapping[str, float] | None = None,
-    views: Sequence[str] = (),
+    views: str | Sequence[str] = (),
     level: Level = LEVEL,
     permutations: Annotated[int, Range(19)] = 999,
     episodes: int = 100,
@@ -114,7 +115,7 @@ def same(
     margin : float or dict of float, optional
         The largest distance that does not matter, in all views or by view (``""`` for the others);
         0.02 for ``visitation`` (0.04 for length and return, 0.05 for kinds of episodes).
-    views : sequence of str
+    views : str or sequence of str
         Compare in these views only: ``moves``, ``kinds``, ``order``, ``features``, ``pairs``,
         ``length``, ``return`` or single features.
     level : float
@@ -158,11 +159,12 @@ def same(
     if margin is None and not isinstance(method, Visitation):
         raise UsageError(
             f"--margin is needed with {method.name}: the default of {MARGIN} is for visitation, "
-            "whose distances range from 0 to about 0.8"
+            "whose distances range from 0 to about 0.9"
         )
     stored = next((item.settings for item in inputs if item.settings), {})
     if space is not None:
         stored = stored or space.collected
+    views = (views,) if isinstance(views, str) else views
     left, right = _collect_inputs(inputs, env, collecting, stored, progress)
     for item in (left, right):
         if space is not None and item.settings:
@@ -414,7 +416,7 @@ def _other_views(
 ) -> list[View]:
     """Views of two policies besides their moves; ``settings``: how states were collected."""
     columns = columns_of(method, settings)
-    names, units = [column.name for column in columns], [column.unit for column in columns]
+    names, units = _distinct([column.name for column in columns]), [c.unit for c in columns]
     left, right = method.shares_over_time(a), method.shares_over_time(b)
     moves = method.view(a), method.view(b)
     views = [
@@ -427,6 +429,16 @@ def _other_views(
     if not any(np.isnan(side.returns).any() for side in (a, b)):
         views.append(episode_view("return", a.returns, b.returns))
     return views
+
+
+def _distinct(names: Sequence[str]) -> list[str]:
+    """Rename features with the name of another feature, of another view or of a group of views."""
+    result: list[str] = []
+    for name in names:
+        plain = f"{name} (feature)" if name in _VIEWS else name
+        others = (f"{plain} ({n})" for n in range(2, len(names) + 2))
+        result.append(next(other for other in (plain, *others) if other not in result))
+    return result
 
 
 def _view_result(
