@@ -57,11 +57,20 @@ def test_two_policies_differ_in_their_episodes_alone(habits):
     assert pair.to_json()["whole"]["kinds"]["counts"][0] != [0, 0, 0]
 
 
+def test_a_small_difference_is_not_called_the_same(habits):
+    pair = habits.explain("mixing", "<b>turns</b>")
+    sure = replace(pair, decomposition=replace(pair.decomposition, low=0.001))
+    assert sure.different
+    assert "in nearly the same way on average" in sure.episode_words()[0]
+    unsure = replace(pair, decomposition=replace(pair.decomposition, low=0.0))
+    assert "in the same way on average" in unsure.episode_words()[0]
+
+
 def test_kinds_that_neither_policy_has_are_not_listed(habits):
     whole = habits.explain("mixing", "<b>turns</b>").whole
     counts = np.array([[3, 0, 1], [5, 0, 0]])
     other = replace(whole, p_value=0.001, kinds=replace(whole.kinds, counts=counts))
-    lines = other.words(["a", "b"], same_on_average=False)
+    lines = other.words(["a", "b"], on_average="")
     assert [line.split(" (")[0] for line in lines[1:]] == ["kind 1", "kind 3"]
 
 

@@ -12,7 +12,7 @@ import pytest
 
 import pivec
 from pivec.errors import PivecWarning, UsageError
-from pivec.report.console import reasons
+from pivec.report.console import plan_json, reasons
 from pivec.states import RecordedStates, VisitedStates, find_recorded, joined
 from pivec.statistics import chi2_bound, with_upper_bounds
 from pivec.workflows import write_store
@@ -369,6 +369,14 @@ def test_a_plan_on_the_command_line(run):
     assert alone["to_decide"][0][0] > 20
     other = run("plan", "CartPole-v1", "random:2", "--method", "returns", "--precision", 3).out
     assert "same" not in other
+
+
+def test_recorded_states_are_a_pilot(run, tmp_path):
+    data = states(episodes=8)
+    write_store(data, tmp_path, {})
+    plan = json.loads(run("plan", tmp_path, *BRIEF, "--json").out)
+    assert plan == plan_json(pivec.plan(None, data, **FEW))
+    assert plan["pilot"] == 8
 
 
 def test_a_plan_for_one_policy_needs_influences():

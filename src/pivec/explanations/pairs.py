@@ -183,8 +183,9 @@ class PairExplanation(Explanation):
         """Say whether their episodes differ as a whole, and in which kinds; empty if unknown."""
         if self.whole is None:
             return []
-        same = self.different is False or self.decomposition.estimate <= MARGIN
-        return self.whole.words(names or self.labels, same)
+        near = "nearly the same way" if self.decomposition.estimate <= MARGIN else ""
+        on_average = "the same way" if self.different is False else near
+        return self.whole.words(names or self.labels, on_average)
 
     def region_values(self, which: int) -> NDArray[np.float64]:
         """Return how much of the difference a step in each region shows, (R,), for policy 0 or 1.

@@ -33,6 +33,7 @@ from pivec.states import (
     find_recorded,
     is_recorded,
     joined,
+    split_recorded,
     thinned_alike,
 )
 from pivec.statistics import (
@@ -202,7 +203,7 @@ def plan(
     Parameters
     ----------
     env, policies
-        As for `pivec.collect`; or `VisitedStates` as ``policies``.
+        As for `pivec.collect`; or recorded states as ``policies``, all of whose episodes are used.
     precision : float
         Required half-width of the confidence intervals of distances.
     margin : float, optional
@@ -232,7 +233,13 @@ def plan(
     if isinstance(policies, VisitedStates):
         data = policies
     else:
-        collector = Collector(env, policies, collecting, progress=progress)
+        acting, recorded = (policies, []) if env is not None else split_recorded(policies)
+        collector: Collector | RecordedStates
+        if recorded and not acting:
+            most = collecting.max_states_per_policy
+            collector = RecordedStates(recorded, max_states_per_policy=most)
+        else:
+            collector = Collector(env, policies, collecting, progress=progress)
         data = collector.run()
         if space is not None:
             check_same_environment(space, collector.settings)
