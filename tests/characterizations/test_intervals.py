@@ -209,3 +209,15 @@ def test_equal_episodes_have_intervals_of_no_width(method):
 def test_a_test_needs_a_policy_on_each_side(method, data):
     with pytest.raises(UsageError, match="one policy on each side"):
         method.test(data, data[0])
+
+
+def test_no_interval_is_longer_than_the_largest_distance():
+    rng = np.random.default_rng(0)
+    few = VisitedStates.from_arrays([walks(rng, place, n=2) for place in (0, 0, 1, 3)])
+    method = characterization("visitation", n_components=4).fit(few)
+    described = method.describe(few, influences=True)
+    i, j = np.triu_indices(4, 1)
+    sure = method.intervals(described)
+    pairs = method.pair_intervals(described, i, j, method.distances(described)[i, j])
+    assert sure.high.max() == pairs.high.max() == 1.0
+    assert (sure.distance[i, j] <= sure.high[i, j]).all()

@@ -247,7 +247,7 @@ class Characterization(BaseEstimator):
             squares, variance, *both, level, scatter, noise, upper, squared=squared
         )
         back = np.ix_(*(np.argsort(orders[side]) for side in (0, -1)))
-        return result.select(back, own=b is None)
+        return self._bounded(result.select(back, own=b is None))
 
     def pair_intervals(
         self, described: Descriptions, i: Rows, j: Rows, distances: Array, level: float = 0.95
@@ -261,9 +261,16 @@ class Characterization(BaseEstimator):
         upper = None
         if points := sampling.corrected_points([described]):
             upper = paired_squares(points[0], points[0], i, j)
-        return intervals_of(
-            squares, variance, *both, level, scatter, upper=upper, squared=self.traits.squared
+        return self._bounded(
+            intervals_of(
+                squares, variance, *both, level, scatter, upper=upper, squared=self.traits.squared
+            )
         )
+
+    def _bounded(self, found: Intervals) -> Intervals:
+        """Limit intervals to the largest distance there is, which those of few episodes exceed."""
+        most = self.traits.max_distance
+        return found if most is None else replace(found, high=np.minimum(found.high, most))
 
     @checked
     def test(
