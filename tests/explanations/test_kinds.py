@@ -64,6 +64,8 @@ def test_a_small_difference_is_not_called_the_same(habits):
     assert "in nearly the same way on average" in sure.episode_words()[0]
     unsure = replace(pair, decomposition=replace(pair.decomposition, low=0.0))
     assert "in the same way on average" in unsure.episode_words()[0]
+    far = replace(pair, decomposition=replace(pair.decomposition, low=0.0, estimate=0.1))
+    assert "not differ significantly on average, but" in far.episode_words()[0]
 
 
 def test_kinds_that_neither_policy_has_are_not_listed(habits):

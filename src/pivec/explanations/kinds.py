@@ -137,14 +137,14 @@ class EpisodeDifference:
     def words(self, names: Sequence[str], on_average: str) -> list[str]:
         """Say it in sentences, with the names of both policies: the test, then the kinds.
 
-        ``on_average``: how both spend their time ("the same way"), empty if differently.
+        ``on_average`` says that both are alike on average; empty if they are not.
         """
         p = f"(p = {self.p_value:.2g})"
         if self.p_value > RATE:
             return [f"no difference between their episodes as a whole was found {p}"]
         test = f"their episodes differ as a whole {p}"
         if on_average:
-            test = f"both spend their time in {on_average} on average, but {test}"
+            test = f"{on_average}, but {test}"
             if (which := self.mixes) is not None:
                 a, b = names[which], names[1 - which]
                 test += f": {a} mixes habits within episodes, {b} has one per episode"

@@ -183,8 +183,12 @@ class PairExplanation(Explanation):
         """Say whether their episodes differ as a whole, and in which kinds; empty if unknown."""
         if self.whole is None:
             return []
-        near = "nearly the same way" if self.decomposition.estimate <= MARGIN else ""
-        on_average = "the same way" if self.different is False else near
+        on_average = ""
+        if self.decomposition.estimate <= MARGIN:
+            how = "the same way" if self.different is False else "nearly the same way"
+            on_average = f"both spend their time in {how} on average"
+        elif self.different is False:
+            on_average = "they do not differ significantly on average"
         return self.whole.words(names or self.labels, on_average)
 
     def region_values(self, which: int) -> NDArray[np.float64]:
