@@ -171,8 +171,10 @@ def described(
         return papers_supervector(space.components, 0, space.states).fit(known).fitted_arrays()
 
     learned = pipeline.computed("background", {"background": space.key}, fit)
-    # A background model of states describes places, also for visitation.
-    places = {"of": "states"} if kind is Visitation else {}
+    places = {}
+    if kind is Visitation:  # a background model of states describes places
+        places = {"of": "states"}
+        learned = {**learned, "features": np.arange(known.n_features)}
     method = kind(space.components, **places).restore(known.feature_names, learned)
     parts: list[Arrays] = []
     for training in collection.trainings:

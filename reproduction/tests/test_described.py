@@ -89,7 +89,8 @@ def test_another_kind_of_description_has_the_same_background_model(space, tmp_pa
     data = collect("CartPole-v1", everyone, 6, 0)
     [file] = (tmp_path / "results").glob("background-*")
     with np.load(file) as learned:
-        method = Visitation(3, of="states").restore(data.feature_names, learned)
+        arrays = {**learned, "features": np.arange(data.n_features)}
+        method = Visitation(3, of="states").restore(data.feature_names, arrays)
     x = ours.points.astype(float)
     slow = [[((a - b) ** 2).sum() for b in x] for a in x]
     np.testing.assert_allclose(slow, method.distances(data), atol=1e-6, rtol=1e-4)

@@ -94,6 +94,7 @@ def drawn(n, *, regions=64, run_length=25, seed=0):
         "center": np.zeros(d),
         "scale": np.ones(d),
         "n_iter": np.array(1),
+        "features": np.arange(d),
     }
     method.restore(FEATURES, mixture)
     names = [f"runs/ppo-{r:05d}" for r in range(n_runs)]

@@ -29,6 +29,8 @@ import pivec.integrations.sb3
 from pivec.errors import PivecWarning, UsageError
 
 FEW = {"n_components": 3}
+# The velocities of cart and pole of some untrained policies.
+pytestmark = pytest.mark.filterwarnings("ignore:.* are copies of each other")
 
 
 class Diary(gymnasium.Wrapper):

@@ -242,7 +242,7 @@ def test_a_comparison_says_what_was_done(tmp_path):
     assert len(set(made.space.descriptions.n_episodes)) > 1
     settings = json.loads((tmp_path / "run.json").read_text())["settings"]
     assert re.match(
-        r"3 of 3 pairs .*0\.1, after \d rounds? and 10 to \d+ ep", settings["precision"]
+        r"3 of 3 pairs .*0\.1, after \d rounds? and \d+ to \d+ ep", settings["precision"]
     )
     page = (tmp_path / "report.html").read_text()
     assert page.count("not on significance") == 2  # where intervals are explained, and settings
