@@ -3,7 +3,7 @@
     python benchmarks/trust.py [--set choose] [--only precision level ...] [--worlds CartPole-v1]
 
 Every measurement is kept as one JSON file below benchmarks/data/trust/, so that an interrupted run
-resumes; the tables and figures of EVIDENCE.md are made from these files. The space is always
+resumes; the tables and figures of EVIDENCE.md are made from these files, also if some are missing. The space is always
 fitted on the samples that are compared, as `pivec compare` does. What is called true comes from
 other episodes of the same policies, described in the same space.
 """
@@ -144,19 +144,20 @@ def world_figures(chosen: str, world: str, only: set[str]) -> dict[str, Any]:
         "backgrounds-visitation": lambda: backgrounds(data(), "visitation"),
         "backgrounds-supervector": lambda: backgrounds(data(), "supervector"),
     }
-    for key, measure in work.items():
-        if key.partition("-")[0] in only:
-            found[key] = kept(folder, key, measure)
-    for name, sizes in SIZES.items() if "precision" in only else ():
+    for name, sizes in SIZES.items():
         for size, draws in sizes.items():
-            found[f"precision-{name}-{size}"] = [
-                kept(
-                    folder,
-                    f"precision-{name}-{size}-{draw}",
-                    lambda n=name, m=size, d=draw: precision(data(), n, m, d, truth(world)),
+            for draw in range(draws):
+                work[f"precision-{name}-{size}-{draw}"] = lambda n=name, m=size, d=draw: precision(
+                    data(), n, m, d, truth(world)
                 )
-                for draw in range(draws)
-            ]
+    for key, measure in work.items():
+        if key.partition("-")[0] in only or (folder / f"{key}.json").exists():
+            found[key] = kept(folder, key, measure)
+    for name, sizes in SIZES.items():
+        for size, draws in sizes.items():
+            drawn = [found.pop(f"precision-{name}-{size}-{draw}", None) for draw in range(draws)]
+            if all(drawn):
+                found[f"precision-{name}-{size}"] = drawn
     return found
 
 
@@ -168,10 +169,10 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", default=list(kinds), choices=kinds)
     given = parser.parse_args()
     only = set(given.only)
-    # The page needs all that was measured, and measures nothing itself.
-    measured = set(kinds) if "page" in only else only
-    found = {world: world_figures(given.set, world, measured) for world in given.worlds}
-    costs = kept(DATA / "figures", "costs", trust_costs.measure) if "costs" in measured else {}
+    found = {world: world_figures(given.set, world, only) for world in given.worlds}
+    costs = {}
+    if "costs" in only or (DATA / "figures" / "costs.json").exists():
+        costs = kept(DATA / "figures", "costs", trust_costs.measure)
     if "page" in only:
         import trust_page
 

@@ -198,7 +198,7 @@ _TESTS = {
 
 def _level(found: Found) -> str:
     rows, pooled = [], {kind: [] for kind in _TESTS}
-    for world in found:
+    for world in (world for world in found if "level" in found[world]):
         tests = found[world]["level"]
         rates = []
         for kind in pooled:
@@ -220,7 +220,7 @@ def _level(found: Found) -> str:
 
 def _verdicts(found: Found) -> str:
     rows = []
-    for world in found:
+    for world in (world for world in found if "verdicts" in found[world]):
         judged = found[world]["verdicts"]
         fixed = Counter(judged["fixed"])
         planned = Counter(verdict for verdict in judged["planned"] if verdict)

@@ -162,7 +162,7 @@ def test_moves_of_thinned_episodes_are_single_steps(rng):
     assert [record.every for record in data.records] == [2, 8, 1, 1]
     assert data.episode_steps.tolist() == [40, 40, 29, 2]
     moves = moves_of(data)
-    assert moves.lengths.tolist() == [11, 4, 29, 2]
+    assert moves.lengths.tolist() == [10, 3, 29, 2]  # at 0, 4, ..., 36 and 0, 16, 32
     for found, known in zip(moves.episodes(), steps, strict=True):
         assert {row.tobytes() for row in found} <= known
     assert moves.policies[0].metadata.keys() == data.policies[2].metadata.keys()
@@ -183,6 +183,18 @@ def test_moves_of_thinned_episodes_are_single_steps(rng):
     again = thinned(data[0], 10)
     assert again.records[0].every == 8
     np.testing.assert_array_equal(again.states, thinned_to(walks[:1], (10,))[0].states)
+
+
+@pytest.mark.parametrize("limit", [8, 12, 20, 34, 50])
+def test_moves_of_thinned_episodes_are_at_regular_times(limit):
+    """Whatever the length of episodes, moves are as far apart in time."""
+    walks = [np.arange(n, dtype=float)[:, None] for n in (20, 33, 34, 57, 65, 66, 100)]
+    for walk in walks:
+        data = thinned(VisitedStates.from_arrays([[walk]]), limit)
+        every = data.records[0].every
+        if every > 1:
+            times = moves_of(data).states[:, 0]
+            assert times.tolist() == list(range(0, len(walk) - 1, 2 * every))
 
 
 SECONDS = pa.array(np.arange(6) * 1000, pa.timestamp("ms"))

@@ -148,15 +148,21 @@ def _check_rates(data: VisitedStates) -> None:
 def move_rows(record: PolicyRecord) -> NDArray[np.int64]:
     """Return the rows of the states that moves start from; a single state starts its own.
 
-    An episode that lacks some states consists of pairs.
+    An episode that lacks some states consists of pairs. Its last pair is a move only if it is at a
+    regular time: otherwise, ends of episodes would count more than they last.
     """
-    lengths = record.episodes["length"]
+    lengths, steps = record.episodes["length"], record.episodes["steps"]
     starts = starts_of(lengths)
     begins = np.ones(starts[-1], dtype=bool)
     begins[starts[1:] - 1] = lengths == 1
-    thinned = np.repeat(lengths <= record.episodes["steps"], lengths)
+    thinned = lengths <= steps
     places = np.arange(starts[-1]) - np.repeat(starts[:-1], lengths)
-    begins[thinned] = places[thinned] % 2 == 0
+    begins &= (places % 2 == 0) | ~np.repeat(thinned, lengths)
+    # Pairs begin at multiples of a power of two, the last one at the last step but one.
+    several = np.flatnonzero(thinned & (lengths > 2))
+    last, pairs = steps[several] - 1, lengths[several] // 2
+    period = 2 ** np.ceil(np.log2(last / (pairs - 1))).astype(np.int64)
+    begins[starts[several + 1] - 2] = last % period == 0
     return np.flatnonzero(begins)
 
 
