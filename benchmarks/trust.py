@@ -3,9 +3,9 @@
     python benchmarks/trust.py [--set choose] [--only precision level ...] [--worlds CartPole-v1]
 
 Every measurement is kept as one JSON file below benchmarks/data/trust/, so that an interrupted run
-resumes; the tables and figures of EVIDENCE.md are made from these files, also if some are missing. The space is always
-fitted on the samples that are compared, as `pivec compare` does. What is called true comes from
-other episodes of the same policies, described in the same space.
+resumes; the tables and figures of EVIDENCE.md are made from the files that exist. The space is
+always fitted on the samples that are compared, as `pivec compare` does. What is called true comes
+from other episodes of the same policies, described in the same space.
 """
 
 from __future__ import annotations

@@ -23,6 +23,7 @@ from pivec.statistics.intervals import (
     permuted_divisions,
     share_as_large,
 )
+from pivec.text import rounded
 
 Array = NDArray[np.float64]
 
@@ -242,7 +243,9 @@ def kernel_embedding(rows: Array) -> Array:
 
 def _words(a: NDArray[Any], b: NDArray[Any], unit: str = "") -> str:
     """Means and standard deviations of both policies."""
-    sides = " and ".join(f"{np.mean(x):.3g} ± {np.std(x):.2g}" for x in (a, b))
+    sides = " and ".join(
+        f"{rounded(float(np.mean(x)), 3)} ± {rounded(float(np.std(x)), 2)}" for x in (a, b)
+    )
     return f"mean ± SD {sides} {unit}".rstrip()
 
 
