@@ -287,7 +287,7 @@ def _costs(costs: dict[str, Any]) -> str:
     ]
     return (
         "## What does it cost?\n\n1,000 policies with 100 episodes of 100 states each, 64 regions, "
-        f"24 features.\n\n{table(['what', 'measured', 'target', ''], rows)}"
+        f"24 features, whose moves have 48.\n\n{table(['what', 'measured', 'target', ''], rows)}"
     )
 
 
