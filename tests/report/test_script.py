@@ -1,4 +1,4 @@
-"""The pages' scripts are built from their sources as they are, are small, and run no code from text."""
+"""The scripts of pages are built from their sources, are small, and make no code from text."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ export const unpackAll = async (columns: any): Promise<any> =>
     await Promise.all(
       Object.entries<any>(columns).map(async ([name, column]) => [
         name,
-        column && column.data ? await numbersOf(column) : column,
+        column?.data ? await numbersOf(column) : column,
       ]),
     ),
   );

@@ -122,7 +122,7 @@ export const differsSection = (
 
 /** Returns means of features over all of the time, those first that differ most among all policies. */
 export const averagesSection = (found: Differences | null): any[] => {
-  if (!found || !found.averages.length) return [];
+  if (!found?.averages.length) return [];
   const spans = new Map(app.data.features.map(({ name, values }) => [name, spanOf(values)]));
   const size = (f: Means) =>
     f.noise ? -1 : Math.abs(f.a - f.b) / (spans.get(f.name) || Infinity) || 0;

@@ -13,7 +13,7 @@ const sortTable = (head: any, column: number, table: any) => {
   }));
   rows.sort(({ key: a }, { key: b }) =>
     numeric
-      ? Number(isNaN(a)) - Number(isNaN(b)) || sign * (a - b) || 0
+      ? Number(Number.isNaN(a)) - Number(Number.isNaN(b)) || sign * (a - b) || 0
       : sign * a.localeCompare(b, "en", { numeric: true }),
   );
   for (const other of table.tHead.rows[0].cells) other.removeAttribute("aria-sort");

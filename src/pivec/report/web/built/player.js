@@ -1,2 +1,2 @@
-// Made by `make page` from player_page.ts: 'sha256-eru/wNs4A/RX/tMAxn2JbpGJ/cjhvOoe7YITcYXlZPI='
+// Made by `make page` from player_page.ts: 'sha256-G792QfLRrxWwmHa5wvzHLCgF903xI/eMRyl/uJQy/S4='
 (()=>{document.documentElement.classList.add("ready");})();

@@ -78,7 +78,7 @@ export const findPainter = (canvas: HTMLCanvasElement, use: (painter: Painter) =
           depth: false,
           failIfMajorPerformanceCaveat: !forced,
         });
-  const info = gl && gl.getExtension("WEBGL_debug_renderer_info");
+  const info = gl?.getExtension("WEBGL_debug_renderer_info");
   const painter =
     gl &&
     (forced || !SOFTWARE.test(gl.getParameter(info ? info.UNMASKED_RENDERER_WEBGL : gl.RENDERER)))

@@ -177,7 +177,7 @@ export const startPointer = () => {
     before = { a: state.a, b: state.b };
     return i < 0 ? undefined : event.shiftKey ? set({ b: i }) : choose(i);
   });
-  listen("pointerleave", (_, at, touch) => {
+  listen("pointerleave", (_, _at, touch) => {
     if (!touch && !held.size) set({ hovered: -1 });
   });
   listen("dblclick", (_, at) => {
