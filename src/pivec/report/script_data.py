@@ -75,6 +75,7 @@ def page_data(findings: Findings, live: str = "") -> Content:
             for rows, found in findings.decompositions.items()
         ],
         "media": panel_media(findings),
+        "episodes": episode_data(findings),
     }
     content |= _distances(findings, size_of(content))
     return content | {"words": _words(content)}
@@ -142,6 +143,42 @@ def _regions(findings: Findings) -> Content | None:
     if shares.size <= MOST_VALUES:
         content["shares"] = numbers(np.rint(65535.0 * np.clip(shares, 0.0, 1.0)).T, "u2")
     return content
+
+
+def episode_data(findings: Findings) -> Content | None:
+    """Return the map of episodes, if there is one; ``unusual`` are those to mark, farthest first."""
+    if (found := findings.episodes) is None:
+        return None
+    rows = {label: i for i, label in enumerate(findings.policies.labels)}
+    # A sixteen-thousandth of the map cannot be seen, and packs better.
+    step = 2.0 ** (math.frexp(float(np.ptp(found.positions, axis=0).max()))[1] - 14)
+    positions = np.rint(found.positions / step) * step
+    with np.errstate(over="ignore"):  # as good as infinite
+        times = found.times.astype(np.float16)
+    return {
+        "n": len(found),
+        "policy": numbers([rows[label] for label in found.policies], "i4"),
+        "number": numbers(found.episodes, "i4"),
+        "kind": numbers(found.kind, "u1"),
+        "x": numbers(positions[:, 0], "f4"),
+        "y": numbers(positions[:, 1], "f4"),
+        "times": numbers(times, "f4"),
+        "returns": numbers(found.returns, "f4"),
+        "length": numbers(found.lengths, "i4"),
+        "seed": text("" if seed < 0 else str(seed) for seed in found.seeds.tolist()),
+        "unusual": found.unusual.tolist(),
+        "kinds": [
+            {
+                "number": kind.number,
+                "name": printable(kind.name),
+                "share": _short(kind.share),
+                "policy": rows[kind.policy],
+                "episode": kind.episode,
+            }
+            for kind in found.kinds.kinds
+        ],
+        "words": found.words,
+    }
 
 
 def decomposition_data(
