@@ -1,2 +1,2 @@
-// Made by `make page` from player_page.ts: 'sha256-5hVG0K8N+ZnfcpKeX1KP+EY31s7SVNWA1S3D9EmoJFA='
+// Made by `make page` from player_page.ts: 'sha256-WHBH+fL+Tw0/fcIHKcBYFTZQal/YczdpaI6QBDkfhTE='
 (()=>{document.documentElement.classList.add("ready");})();
