@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -99,7 +99,8 @@ class EpisodeMap(Result):
 
     def headline(self) -> str:
         """Say how many episodes are shown, and how many kinds there are."""
-        return f"{thousands(len(self))} of {thousands(self.total)} episodes, {self.kinds.headline()}"
+        shown, total = thousands(len(self)), thousands(self.total)
+        return f"{shown} of {total} episodes, {self.kinds.headline()}"
 
     def rows(self) -> list[Row]:
         """Return one row per episode, by policy."""
@@ -119,20 +120,21 @@ class EpisodeMap(Result):
 
     def figure(self) -> Figure:
         figure = new_figure(6.4, 7.0)
-        add_heading(figure, "Map of episodes", f"{self.headline()} by colour")
+        add_heading(figure, "Map of episodes", self.headline())
         axes = axes_at(figure, 0.28, 0.28, 5.84, 5.84, facecolor="#FCFCFD")
         quiet_axes(axes)
         axes.set_aspect("equal", adjustable="datalim")
         colours = np.array(group_colours(len(self.kinds)))
-        looks = {"s": 8, "linewidths": 0}
-        axes.scatter(*self.positions.T, c=colours[self.kind - 1], **looks)
+        x, y = self.positions.T
+        axes.scatter(x, y, s=8, linewidths=0, color=colours[self.kind - 1])
         handles = [
-            axes.scatter([], [], c=colour, label=f"{number}", **looks)
+            axes.scatter([], [], s=14, color=colour, label=f"{number}")
             for number, colour in enumerate(colours, 1)
         ]
         if len(self.unusual):
-            rings = {"facecolors": "none", "edgecolors": INK, "linewidths": 0.9, "s": 42}
-            handles.append(axes.scatter(*self.positions[self.unusual].T, **rings, label="unusual"))
+            rings: dict[str, Any] = {"facecolors": "none", "edgecolors": INK, "linewidths": 0.9}
+            x, y = x[self.unusual], y[self.unusual]
+            handles.append(axes.scatter(x, y, s=42, label="unusual", **rings))
         add_key(figure, handles)
         return figure
 

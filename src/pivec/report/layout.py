@@ -34,8 +34,8 @@ N_COMPONENTS, MANY_ROWS = 50, 1000
 FEW_REFERENCES = 30  # with fewer, a new policy is put among its nearest by weight alone
 N_NEAREST = 5
 PLACING_PERPLEXITY = 5.0  # openTSNE's choice for new points: the five nearest or so decide
-# t-SNE of more episodes takes too long for a report. A change of their last bits moved them by up to
-# a third of the map after 250 early steps, and by less than a billionth of it after 100.
+# t-SNE of more episodes takes too long for a report. A change of their last bits moved them by up
+# to a third of the map after 250 early steps, and by less than a billionth of it after 100.
 LANDMARKS, FEW_STEPS = 500, 100
 DECIMALS = 9  # of coordinates of episodes: equal ones may differ by rounding
 OPTIMAL_ROWS = 500  # of a tree whose leaves are ordered optimally, in time of at least n²
@@ -476,8 +476,8 @@ def landmark_tsne(points: Array, sample: Array) -> Array:
     """Lay points out in the plane, (n, 2), by t-SNE of at most 500 of a sample of them.
 
     Each point is at the mean of the positions of these landmarks, weighted by 1 / distance⁶
-    (Shepard 1968). Unlike a choice of the nearest ones, this does not depend on last bits, and t-SNE
-    is stopped before it amplifies them.
+    (Shepard 1968). Unlike a choice of the nearest ones, this does not depend on last bits, and
+    t-SNE is stopped before it amplifies them.
 
     Examples
     --------

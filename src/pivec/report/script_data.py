@@ -151,7 +151,7 @@ def _regions(findings: Findings) -> Content | None:
 
 
 def episode_data(findings: Findings) -> Content | None:
-    """Return the map of episodes, if there is one; ``unusual`` are those to mark, farthest first."""
+    """Return the map of episodes; ``unusual`` are those to mark, farthest first. None without."""
     if (found := findings.episodes) is None:
         return None
     rows = {label: i for i, label in enumerate(findings.policies.labels)}
