@@ -72,7 +72,16 @@ SHARPEST = 125  # dpi: twice what the page is wide
 
 # Bundles made by scripts/page/build.py, and the modules they start from.
 SCRIPTS = {"script.js": "main.tsx", "player.js": "player_page.ts"}
-STYLES = ("page.css", "explore.css", "map.css", "panel.css", "tables.css", "live.css", "print.css")
+STYLES = (
+    "page.css",
+    "explore.css",
+    "map.css",
+    "panel.css",
+    "player.css",
+    "tables.css",
+    "live.css",
+    "print.css",
+)
 _TIME = "Time taken"
 _IMAGE_TYPES = {".webp": "image/webp", ".png": "image/png"}
 
