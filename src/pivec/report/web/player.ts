@@ -76,7 +76,7 @@ const sideOf = (sheet: Sheet, name: string, alone: boolean) => {
   );
   const mark = alone ? [] : [make("b", "mark", name)];
   const head = make("p", "label", ...mark, make("span", "", `${sheet.label}, ${played}`));
-  const node = make("div", "shown", head, box, make("p", "now", at), caption);
+  const node = make("div", "shown", head, box, make("p", "now", at));
   node.dataset.side = name;
   const show = (time: number, playing: boolean) => {
     const { frame, step, over, said, caption: text } = momentOf(sheet, time);
@@ -86,7 +86,7 @@ const sideOf = (sheet: Sheet, name: string, alone: boolean) => {
     caption.ariaLive = playing ? "off" : "polite";
     if (caption.textContent !== text) caption.textContent = text;
   };
-  return { node, show };
+  return { node, caption, show };
 };
 
 /** Fill an element with a clip, of which the first frame is shown at once. */
@@ -118,8 +118,8 @@ export const player = (box: HTMLElement, clip: Clip, { begin = false }: Options 
     rate = make("select", "speed"),
     clock = make("span", "clock"),
     play = button("Play", "Play", () => toggle()),
-    back = button("−1", "Previous step", () => go(time - 1)),
-    next = button("+1", "Next step", () => go(time + 1));
+    back = button(`−${every}`, "Previous frame", () => go(time - 1)),
+    next = button(`+${every}`, "Next frame", () => go(time + 1));
   Object.assign(bar, { type: "range", min: "0", max: String(n - 1), step: "1", value: "0" });
   bar.ariaLabel = "Time";
   rate.ariaLabel = "Speed";
@@ -187,10 +187,11 @@ export const player = (box: HTMLElement, clip: Clip, { begin = false }: Options 
     if (n > 1) keys[event.key]();
   };
   const controls = make("div", "controls", play, back, next, bar, clock, rate);
-  box.replaceChildren(scene);
+  const captions = make("div", "sides", ...sides.map(({ caption }) => caption));
+  box.replaceChildren(scene, captions);
   if (n > 1) {
     scene.addEventListener("click", toggle);
-    box.append(controls);
+    captions.before(controls); // captions have more and fewer lines
     box.tabIndex = 0;
     box.role = "group";
     box.ariaLabel = `Clip: ${clip.title}`;
