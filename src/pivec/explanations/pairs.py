@@ -456,7 +456,7 @@ def _plan_clips(
             seed = f"episode {episode} (seed {replay.seed})"
             texts.append(f"{label}, {seed}, steps {first} to {last}")
         caption = (
-            f"left: {texts[0]}; right: {texts[1]}; two different episodes, chosen because in them "
+            f"{texts[0]}; {texts[1]}; two different episodes, chosen because in them "
             "each policy differs most from the other"
         )
         return caption, segments
@@ -475,7 +475,7 @@ def _plan_clips(
         ]
         ends = " and ".join(str(segment.last) for segment in segments)
         caption = (
-            f"left: {a}; right: {b}; both from seed {first.seed} ({seed}, not chosen for what "
+            f"{a}; {b}; both from seed {first.seed} ({seed}, not chosen for what "
             f"happens), up to step {ends}"
         )
         return caption, segments

@@ -1,5 +1,5 @@
 // Colours of policies, all of them visible on the paper of both schemes.
-import { app, on, state, tellAll } from "./state";
+import { app, notify, on, state } from "./state";
 
 /** numbers as colours */
 export type Scale = {
@@ -204,6 +204,6 @@ export const startColours = () => {
   });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
     prepare();
-    tellAll(new Set(["colour"]));
+    notify(new Set(["colour"]));
   });
 };

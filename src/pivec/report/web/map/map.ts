@@ -1,6 +1,6 @@
 // The map: what is painted, from where it is seen, and when.
 
-import { rowColours, startColours, theme, tints } from "../colours";
+import { rowColours, theme, tints } from "../colours";
 import { byId, framed } from "../format";
 import { app, on, set, state } from "../state";
 import { drawKey, startKey } from "./key";
@@ -125,7 +125,7 @@ const fillScene = () => {
 };
 
 const paintMap = () => {
-  if (!view.width) return;
+  if (!view.width || !view.height) return;
   const { ratio } = view,
     base = Math.min(6.5, Math.max(1.5, 150 / Math.sqrt(Math.max(1, state.nShown)))),
     few = fewRuns(),
@@ -238,10 +238,22 @@ const adoptView = () => {
   Object.assign(view, ownView || { x: extent.x, y: extent.y, scale: view.home });
   repaint();
 };
-/** Show all policies. */
-export const fitAll = () => {
+/** Show the policies that are shown and of interest; all that the filters leave by default. */
+export const fitRows = (wanted: (i: number) => boolean = () => true) => {
+  const { x, y } = app.data,
+    rows = [...state.shown.keys()].filter((i) => state.shown[i] && wanted(i));
+  if (!rows.length) return;
+  const [x0, x1] = endsOf(rows.map((i) => x[i])),
+    [y0, y1] = endsOf(rows.map((i) => y[i])),
+    fits = (half: number, pixels: number) => (0.82 * pixels) / Math.max(2 * half, 1e-9);
+  const scale = Math.min(
+    fits((x1 - x0) / 2, view.width),
+    fits((y1 - y0) / 2, view.height),
+    view.home * 40,
+  );
   clearTimeout(viewTimer);
-  set({ view: null });
+  const all = rows.length === app.data.n;
+  set({ view: all ? null : { x: (x0 + x1) / 2, y: (y0 + y1) / 2, scale } });
   adoptView();
   checkDensity();
 };
@@ -250,7 +262,7 @@ export const fitAll = () => {
 const resizeMap = () => {
   const { clientWidth: width, clientHeight: height } = byId("map"),
     before = view.home;
-  if (!width) return;
+  if (!width || !height) return;
   Object.assign(view, {
     width,
     height,
@@ -262,7 +274,6 @@ const resizeMap = () => {
 };
 
 export const mapPart = () => {
-  startColours();
   survey();
   startOverlay();
   resizeMap();
@@ -287,6 +298,9 @@ export const mapPart = () => {
     if (state.view !== ownView) adoptView();
   });
   on("view shown", checkDensity);
+  byId("map-in").addEventListener("click", () => zoomAt(1.5));
+  byId("map-out").addEventListener("click", () => zoomAt(1 / 1.5));
+  byId("map-fit").addEventListener("click", () => fitRows());
   startPointer();
   startLasso();
   startKeys();
