@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Annotated, Any
 
@@ -326,6 +326,10 @@ class FeatureHistograms:
     shares: tuple[Array, ...]  # (n_policies, n_bins) per feature
     notes: tuple[str, ...]  # what was left out
 
+    def select(self, policies: Sequence[int]) -> FeatureHistograms:
+        """Select policies by number."""
+        return replace(self, shares=tuple(shares[policies] for shares in self.shares))
+
 
 def feature_histograms(
     data: VisitedStates,
@@ -353,13 +357,13 @@ def feature_histograms(
     # As many states of each policy, evenly spaced.
     each = max(1, _SAMPLE // n)
     begins, counts = data.state_starts[:-1, None], np.diff(data.state_starts)[:, None]
-    sample = data.take((begins + np.arange(each) * counts // each).ravel())[:, list(numbers)]
-    sample, chosen = sample.astype(np.float64), np.arange(len(features))
+    rows = data.take((begins + np.arange(each) * counts // each).ravel())[:, list(numbers)]
+    sample, chosen = rows.astype(np.float64), list(range(len(features)))
     if len(features) > _FEATURES:
         spread = sample.std(axis=0)
         means = sample.reshape(n, each, -1).mean(axis=1).std(axis=0)
         between = np.divide(means, spread, out=np.zeros_like(means), where=spread > 0.0)
-        chosen = np.sort(np.argsort(-between, kind="stable")[:_FEATURES])
+        chosen = sorted(np.argsort(-between, kind="stable")[:_FEATURES].tolist())
         notes.append(
             f"{_FEATURES} of {len(features)} features are shown: those whose means differ most "
             "between policies, relative to their spread"
@@ -379,7 +383,7 @@ def feature_histograms(
     edges = tuple(
         _bins(sample[:, j], feature.is_flag) for j, feature in zip(chosen, shown, strict=True)
     )
-    if (own := [int(numbers[j]) for j in chosen]) != list(range(data.n_features)):
+    if (own := [numbers[j] for j in chosen]) != list(range(data.n_features)):
         data = only_features(data, own)
     shares = times_between(data, [ends[1:-1] for ends in edges], by_state)
     return FeatureHistograms(shown, edges, tuple(shares), tuple(notes))
