@@ -394,7 +394,7 @@ def _listed_pairs(findings: Findings) -> list[tuple[str, list[dict[str, Any]]]]:
                     "j": j,
                     "names": (names[row.policy], names[row.other]),
                     "distance": row.distance,
-                    "ends": interval(row.low, row.high) if math.isfinite(row.low) else "",
+                    "ends": interval(row.low, row.high, 2) if math.isfinite(row.low) else "",
                     "title": f"{row.policy} and {row.other}",
                 }
                 for i, j, row in zip(pairs.i, pairs.j, rows[heading], strict=True)

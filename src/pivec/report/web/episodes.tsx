@@ -186,7 +186,7 @@ const factsOf = (of: Episodes, e: number): [string, string][] => {
 const nameOf = (of: Episodes, e: number) =>
   `${app.data.label[of.policy[e]]}, episode ${of.number[e]}`;
 
-const Map = ({
+const EpisodeMap = ({
   of,
   chosen,
   choose,
@@ -296,7 +296,7 @@ const Map = ({
   const { places } = now.current;
   return (
     <div class="plot episode-map">
-      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: arrow keys move between episodes */}
+      {/* biome-ignore lint/a11y/noInteractiveElementToNoninteractiveRole: arrow keys move between episodes */}
       <canvas
         ref={canvas}
         class={pressed ? "lasso" : ""}
@@ -453,7 +453,7 @@ const EpisodeTab = () => {
   if (!of) return null;
   return (
     <div class="episodes-grid">
-      <Map of={of} chosen={chosen} choose={choose} />
+      <EpisodeMap of={of} chosen={chosen} choose={choose} />
       <div class="episode-side">
         {episode >= 0 && episode < of.n ? (
           <Episode of={of} e={episode} />

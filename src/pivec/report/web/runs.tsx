@@ -181,7 +181,6 @@ const Chart = () => {
   );
   return (
     <div class="chart" ref={box}>
-      {/* biome-ignore lint/a11y/noStaticElementInteractions: names at its right can be focused */}
       <svg
         class={"travel" + (lines.length > 60 ? " many" : "")}
         width={width}
@@ -333,19 +332,19 @@ const Matrix = ({ ends }: { ends: Ends }) => {
   return (
     <div class="ends-of-runs">
       {far && pair && (
-        <p>
+        <h3>
           Farthest apart at the end: <RunName run={data.group[far[0]]} /> and{" "}
           <RunName run={data.group[far[1]]} />,{" "}
           <button type="button" class="entity" data-pair={far.join(" ")}>
             <b>{number(pair.distance)}</b>
-            {pair.low >= 0 && ` (${number(pair.low)} to ${number(pair.high)})`}
+            {pair.low >= 0 && ` (${number(pair.low, 2)} to ${number(pair.high, 2)})`}
           </button>
           {pair.alike && ", cannot be distinguished"}
-        </p>
+        </h3>
       )}
       {ends.measuring.words && <p class="hint">{ends.measuring.words}</p>}
       <div class="heat" ref={box}>
-        {/* biome-ignore lint/a11y/noNoninteractiveTabindex: arrow keys move between cells */}
+        {/* biome-ignore lint/a11y/noInteractiveElementToNoninteractiveRole: arrow keys move between cells */}
         <canvas
           tabIndex={0}
           role="application"
@@ -373,7 +372,6 @@ const Runs = () => {
       )}
       {ends && (
         <section>
-          <h3>Distances between last checkpoints</h3>
           <Matrix ends={ends} />
         </section>
       )}

@@ -95,7 +95,7 @@ const fillScene = () => {
     paper: theme.paper,
     rim: theme.lone,
     band: theme.band,
-    shades: scale && scale.shades,
+    shades: scale?.shades ?? null,
   });
   for (const wanted of emphasized ? [0, 1] : [1]) {
     scene.chosen = scene.n;
