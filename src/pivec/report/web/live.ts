@@ -1,8 +1,10 @@
 // The server behind a served page: new data, exact numbers of two policies, clips. A page from a file has none.
 
 import { unpack } from "./data";
+import { recolour } from "./dock";
 import { announce, byId, whole } from "./format";
 import type { Clip } from "./player";
+import { sortingPart } from "./sorting";
 import { adopt, app } from "./state";
 
 /** numbers are null where they are not known */
@@ -34,8 +36,8 @@ export interface Clips {
   frames: { src: string; region: number; policy: string }[];
 }
 
-/** Tabs without parts that the script draws. */
-const KEPT_OUT = ["behaviours", "groups"];
+/** What Python wrote into the page and no script changes. */
+const WRITTEN = ".lead,.figures,.pairs,#runs-table,#tab-behaviours,#tab-groups,#kinds-tables";
 const EVERY = 2000,
   SLOWEST = 30000,
   STOPPED = "The server has stopped";
@@ -103,12 +105,13 @@ const madeClips = async (address: string, report: (answer: Clips) => void): Prom
 const renewPage = async () => {
   const answer = await fetch("", { cache: "no-store" }),
     page = new DOMParser().parseFromString(await answer.text(), "text/html");
-  const parts = [".lead", ".figures", ...KEPT_OUT.map((name) => `#tab-${name}`)];
-  for (const selector of parts) {
+  for (const selector of WRITTEN.split(",")) {
     const now = document.querySelector(selector),
       then = page.querySelector(selector);
     if (now && then) now.replaceChildren(...then.childNodes);
   }
+  sortingPart();
+  recolour();
 };
 
 /** Look for new data while the page is open and seen; what is chosen stays. */
