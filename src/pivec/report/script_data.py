@@ -50,7 +50,7 @@ NEAREST = 10  # of each policy, if there is room for nothing else
 _ROOM, _MORE_ROOM = 11.5e6, 38e6
 _UNKNOWN = 65535  # an overlap; others are parts of 65534
 _SHIFTS, _LEAST = 3, 0.1  # features of a region, and the least share of its part that they have
-_PARTS, _AVERAGES = 12, 20  # regions and means of features of a pair
+_PARTS, _AVERAGES = 10, 16  # regions and means of features of a pair
 
 
 def page_data(findings: Findings, live: str = "") -> Content:
