@@ -1,2 +1,2 @@
-// Made by `make page` from player_page.ts: 'sha256-WHBH+fL+Tw0/fcIHKcBYFTZQal/YczdpaI6QBDkfhTE='
+// Made by `make page` from player_page.ts: 'sha256-ZB892PNzn18/c01NupIKVvuCkz95H8nDBOU8v1nJHLA='
 (()=>{document.documentElement.classList.add("ready");})();

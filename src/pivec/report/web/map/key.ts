@@ -50,7 +50,7 @@ export const drawKey = () => {
     own = (i: number) => !data.reference[i],
     signs = make("ul", undefined, "signs");
   const fill = (title: string, ...nodes: any[]) =>
-    byId("map-key").replaceChildren(make("h3", title), ...nodes, signs);
+    byId("map-key").replaceChildren(make("strong", title), ...nodes, signs);
   const lists = (items: any[]) => {
     const list = make("ul");
     list.append(...items);
