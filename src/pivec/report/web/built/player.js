@@ -1,2 +1,2 @@
-// Made by `make page` from player_page.ts: 'sha256-ZB892PNzn18/c01NupIKVvuCkz95H8nDBOU8v1nJHLA='
+// Made by `make page` from player_page.ts: 'sha256-+OQlbMZl8foi2QXmymiTFYbhldwODI1V2vtudINEEIo='
 (()=>{document.documentElement.classList.add("ready");})();
