@@ -289,3 +289,15 @@ def test_it_is_drawn(compared):
     rings = axes.collections[-1].get_offsets()
     assert len(rings) == len(compared.episode_map.unusual)
     assert compared.episode_map.table().shape == (72, 9)
+
+
+def test_states_of_which_others_were_described_are_not_called_unusual(compared):
+    opened = ComparisonFolder.open(compared)
+    first, *others = opened.data.records
+    data = pivec.VisitedStates([first.first(20), *others], opened.data.feature_names)
+    other = ComparisonFolder(opened.folder, opened.space, data)
+    result = episode_map.map_episodes(other, cluster_comparison(other))
+    own = np.array([policy == first.info.label for policy in result.policies])
+    assert own.sum() == 20
+    assert np.isnan(result.times[own]).all()
+    assert np.isfinite(result.times[~own]).all()
