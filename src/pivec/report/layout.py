@@ -483,7 +483,7 @@ def landmark_tsne(points: Array, sample: Array) -> Array:
     --------
     >>> sample = np.array([[0.0], [1.0], [5.0]])
     >>> landmark_tsne(np.array([[5.0], [5.1], [0.5]]), sample).round(3)[:, 0]
-    array([ 3.   ,  3.   , -1.5  ])
+    array([ 3. ,  3. , -1.5])
     """
     chosen = sample[np.sort(np.random.default_rng(0).permutation(len(sample))[:LANDMARKS])]
     chosen = chosen.round(DECIMALS) + 0.0
