@@ -19,9 +19,12 @@ from pivec.explanations.folder import comparison_folder as comparison_folder
 from pivec.explanations.folder import stored_states as stored_states
 from pivec.explanations.groups import GroupExplanation as GroupExplanation
 from pivec.explanations.groups import explain_groups as explain_groups
+from pivec.explanations.kinds import ClusteredEpisodes as ClusteredEpisodes
 from pivec.explanations.kinds import EpisodeDifference as EpisodeDifference
 from pivec.explanations.kinds import EpisodeKind as EpisodeKind
 from pivec.explanations.kinds import EpisodeKinds as EpisodeKinds
+from pivec.explanations.kinds import choose_episodes as choose_episodes
+from pivec.explanations.kinds import cluster_comparison as cluster_comparison
 from pivec.explanations.kinds import compare_episodes as compare_episodes
 from pivec.explanations.kinds import episode_tests as episode_tests
 from pivec.explanations.kinds import find_kinds as find_kinds
@@ -54,3 +57,4 @@ from pivec.explanations.runs import share_intervals as share_intervals
 from pivec.explanations.unusual import Unusual as Unusual
 from pivec.explanations.unusual import UnusualEpisode as UnusualEpisode
 from pivec.explanations.unusual import find_unusual as find_unusual
+from pivec.explanations.unusual import times_as_far as times_as_far

@@ -80,18 +80,22 @@ _IMAGE_TYPES = {".webp": "image/webp", ".png": "image/png"}
 def write_results(folder: str | os.PathLike[str], findings: Findings) -> Path:
     """Write the tables, pictures and page of a comparison; return the path of the page.
 
-    These are distances.csv (or distances.npz), pairs.csv, map.csv, kinds.csv (if there are
-    regions and states), distances.png, map.png and report.html.
+    These are distances.csv (or distances.npz), pairs.csv, map.csv, kinds.csv and episodes.csv (if
+    there are regions and states), distances.png, map.png and report.html.
     """
     home = make_folder(folder)
     write_distances(home, findings.policies.labels, findings.measured)
     write_pairs_csv(home / "pairs.csv", findings.pair_rows)
     write_map_csv(home / "map.csv", findings.policies)
-    if findings.kinds is None:
-        _remove_csv(home / "kinds.csv", b"policy,kind,")
-    else:
-        rows = findings.kinds.rows()
-        write_csv(home / "kinds.csv", list(rows[0]), (map(cell, row.values()) for row in rows))
+    for name, result, head in (
+        ("kinds.csv", findings.kinds, b"policy,kind,"),
+        ("episodes.csv", findings.episodes, b"policy,episode,seed,kind,"),
+    ):
+        if result is None:
+            _remove_csv(home / name, head)
+        else:
+            rows = result.rows()
+            write_csv(home / name, list(rows[0]), (map(cell, row.values()) for row in rows))
     pictures = Pictures.of(findings)
     for name, png in (("distances.png", pictures.heatmap), ("map.png", pictures.map)):
         with atomic_write(home / name) as file:

@@ -97,6 +97,7 @@ def page_data(findings: Findings, live: str = "") -> Content:
         ],
         "runNote": printable(findings.run_note),
         "media": panel_media(findings),
+        "episodes": episode_data(findings),
     }
     content |= _distances(findings, size_of(content))
     return content | {"words": _words(content)}
@@ -262,6 +263,41 @@ def run_story(findings: Findings, group: str, story: RunExplanation | None = Non
             for phase in (story.phases if story else ())
         ],
         "note": _sentences(notes),
+
+
+def episode_data(findings: Findings) -> Content | None:
+    """Return the map of episodes; ``unusual`` are those to mark, farthest first. None without."""
+    if (found := findings.episodes) is None:
+        return None
+    rows = {label: i for i, label in enumerate(findings.policies.labels)}
+    # A sixteen-thousandth of the map cannot be seen, and packs better.
+    step = 2.0 ** (math.frexp(float(np.ptp(found.positions, axis=0).max()))[1] - 14)
+    positions = np.rint(found.positions / step) * step
+    with np.errstate(over="ignore"):  # as good as infinite
+        times = found.times.astype(np.float16)
+    return {
+        "n": len(found),
+        "policy": numbers([rows[label] for label in found.policies], "i4"),
+        "number": numbers(found.episodes, "i4"),
+        "kind": numbers(found.kind, "u1"),
+        "x": numbers(positions[:, 0], "f4"),
+        "y": numbers(positions[:, 1], "f4"),
+        "times": numbers(times, "f4"),
+        "returns": numbers(found.returns, "f4"),
+        "length": numbers(found.lengths, "i4"),
+        "seed": text("" if seed < 0 else str(seed) for seed in found.seeds.tolist()),
+        "unusual": found.unusual.tolist(),
+        "kinds": [
+            {
+                "number": kind.number,
+                "name": printable(kind.name),
+                "share": _short(kind.share),
+                "policy": rows[kind.policy],
+                "episode": kind.episode,
+            }
+            for kind in found.kinds.kinds
+        ],
+        "words": found.words,
     }
 
 
