@@ -178,7 +178,7 @@ def curves(found: Found, path: Path = PICTURE) -> None:
         group_colours,
         lined_axes,
         new_figure,
-        save_png,
+        save_figure,
     )  # fmt: skip
 
     by_method = rows_of(found)
@@ -225,7 +225,7 @@ def curves(found: Found, path: Path = PICTURE) -> None:
                 axes.plot(x, same, color=INK, lw=2, marker="o", ms=3)
         axes.set_ylim(-0.04, 1.04)
         axes.set_yticks(np.linspace(0, 1, 3))
-    save_png(figure, path)
+    save_figure(figure, path)
 
 
 def write(found: Found) -> None:

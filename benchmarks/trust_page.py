@@ -298,7 +298,7 @@ def _picture(found: Found, path: Path) -> None:
     """Agreement and coverage against the number of episodes."""
     from matplotlib.figure import Figure
 
-    from pivec.figures import group_colours, save_png
+    from pivec.figures import group_colours, save_figure
 
     figure = Figure(figsize=(11, 4.2), layout="constrained")
     left, right = figure.subplots(1, 2)
@@ -320,4 +320,4 @@ def _picture(found: Found, path: Path) -> None:
     right.axhspan(*COVERED, color="0.92", zorder=0)
     left.legend(frameon=False, fontsize=8)
     path.parent.mkdir(parents=True, exist_ok=True)
-    save_png(figure, path)
+    save_figure(figure, path)

@@ -10,7 +10,7 @@ import pytest
 
 from pivec.characterizations import Measured, Space, characterization, measure
 from pivec.errors import UsageError
-from pivec.figures import LONE_COLOUR, new_figure, save_png, to_png
+from pivec.figures import LONE_COLOUR, new_figure, save_figure, to_png
 from pivec.report import Findings, heatmap_figure, map_figure, matrix_figure
 from pivec.report.layout import heatmap_order
 from pivec.report.pages import spread_out, travel_plot
@@ -21,7 +21,7 @@ MAX_CLASS_COLOURS = 10
 
 
 def draw_map(path, *arguments, **options):
-    save_png(map_figure(*arguments, **options), path)
+    save_figure(map_figure(*arguments, **options), path)
 
 
 def distances_figure(d, policies, *arguments, **options):
@@ -30,7 +30,7 @@ def distances_figure(d, policies, *arguments, **options):
 
 
 def draw_distances(path, *arguments):
-    save_png(distances_figure(*arguments), path)
+    save_figure(distances_figure(*arguments), path)
 
 
 def run(group, steps, legs):

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from pivec.characterizations import Measured
 from pivec.errors import UsageError
-from pivec.figures import to_png
+from pivec.figures import to_png, to_vector
 from pivec.files import atomic_write, cell, make_folder, write_csv
 from pivec.report.distance_figures import MAX_RUNS, groups_figure, heatmap_figure, travel_band
 from pivec.report.findings import (
@@ -80,7 +80,7 @@ def write_results(folder: str | os.PathLike[str], findings: Findings) -> Path:
     """Write the tables, pictures and page of a comparison; return the path of the page.
 
     These are distances.csv (or distances.npz), pairs.csv, map.csv, kinds.csv (if there are
-    regions and states), distances.png, map.png and report.html.
+    regions and states), distances.png, map.png (or .svg or .pdf) and report.html.
     """
     home = make_folder(folder)
     write_distances(home, findings.policies.labels, findings.measured)
@@ -91,10 +91,13 @@ def write_results(folder: str | os.PathLike[str], findings: Findings) -> Path:
     else:
         rows = findings.kinds.rows()
         write_csv(home / "kinds.csv", list(rows[0]), (map(cell, row.values()) for row in rows))
-    pictures = Pictures.of(findings)
-    for name, png in (("distances.png", pictures.heatmap), ("map.png", pictures.map)):
-        with atomic_write(home / name) as file:
-            file.write(png)
+    pictures, kind = Pictures.of(findings), findings.log.settings.get("figures", "png")
+    for name, png, draw in (
+        ("distances", pictures.heatmap, heatmap_figure),
+        ("map", pictures.map, _map),
+    ):
+        with atomic_write(home / f"{name}.{kind}") as file:
+            file.write(png if kind == "png" else to_vector(draw(findings), kind))
     write_page(home / "report.html", report_html(findings, pictures))
     return home / "report.html"
 
@@ -304,8 +307,11 @@ class Pictures(NamedTuple):
     @classmethod
     def of(cls, findings: Findings) -> Pictures:
         """Draw the map and the heatmap."""
-        on_map = map_figure(findings.policies, findings.subtitle, links=findings.links)
-        return cls(to_png(on_map), to_png(heatmap_figure(findings)))
+        return cls(to_png(_map(findings)), to_png(heatmap_figure(findings)))
+
+
+def _map(findings: Findings) -> Figure:
+    return map_figure(findings.policies, findings.subtitle, links=findings.links)
 
 
 def report_html(findings: Findings, pictures: Pictures | None = None, live: str = "") -> str:
