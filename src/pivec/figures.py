@@ -50,7 +50,7 @@ GROUP_PALETTE = (
 
 MAX_PNG_BYTES = 300_000
 # Tried from the sharpest on, until the file is small enough.
-RESOLUTIONS = (200, 175, 150, 125, 100, 75, 50, 25)
+RESOLUTIONS = (400, 300, 200, 175, 150, 125, 100, 75, 50, 25)
 
 
 def group_colours(n: int) -> list[str]:
@@ -333,12 +333,11 @@ def label_points(
     weight: str = "normal",
     *,
     far: bool = True,
-    margin: float = 0.0,
 ) -> int:
     """Write texts beside their anchors so that they cover no point of ``places`` and no other text.
 
     A label that is not close to its anchor gets a thin line to it; without ``far`` it is left out.
-    There is also room within ``margin`` inches right of the axes. Return how many found room. The limits of the axes must be set.
+    Return how many found room. The limits of the axes must be set.
     """
     from matplotlib.lines import Line2D
     from matplotlib.patheffects import withStroke
@@ -352,7 +351,7 @@ def label_points(
 
     dots, starts, taken = in_points(places), in_points(anchors), list[Box]()
     found = [
-        _free_box(start, text, dots, radius, taken, size + (72 * margin, 0), weight, far)
+        _free_box(start, text, dots, radius, taken, size, weight, far)
         for start, text in zip(starts, texts, strict=True)
     ]
     for box, start, text, colour in zip(found, starts, texts, colours, strict=True):
@@ -361,11 +360,13 @@ def label_points(
         nearest = np.clip(start, *box)
         if np.linalg.norm(nearest - start) > radius + 2 * _AWAY[0]:
             ends = np.array([start, nearest]) / size
-            looks: dict[str, Any] = {"color": colour, "linewidth": 0.6, "clip_on": False}
+            looks: dict[str, Any] = {"color": colour, "linewidth": 0.6}
             line = Line2D(*ends.T, transform=axes.transAxes, zorder=4.5, **looks)
             axes.add_artist(line)
+        x, y = ((box[0] + box[1]) / 2 / size).tolist()
         axes.text(
-            *((box[0] + box[1]) / 2 / size).tolist(),
+            x,
+            y,
             text,
             transform=axes.transAxes,
             ha="center",
@@ -374,7 +375,6 @@ def label_points(
             fontweight=weight,
             color=readable(colour),
             zorder=5,
-            clip_on=False,
             path_effects=[withStroke(linewidth=2.2, foreground="white", alpha=0.85)],
         )
     return sum(box is not None for box in found)
@@ -423,6 +423,24 @@ def _free_box(
     return None
 
 
+def spread_out(heights: Sequence[float], gap: float, lowest: float, highest: float) -> list[float]:
+    """Move labels as little as possible so that they keep a distance from each other.
+
+    They stay between ``lowest`` and ``highest``, unless there are too many.
+    """
+    from sklearn.isotonic import isotonic_regression
+
+    # Less the gaps below it, each label must only be no lower than the one before.
+    order = np.argsort(heights, kind="stable")
+    gaps = gap * np.arange(len(heights))
+    room = max(highest - gaps[-1], lowest)
+    places = np.empty(len(heights))
+    places[order] = gaps + isotonic_regression(
+        np.asarray(heights)[order] - gaps, y_min=lowest, y_max=room
+    )
+    return places.tolist()
+
+
 def note_lines(notes: Sequence[str], width: float) -> list[str]:
     """Arrange notes in lines of so many inches, several in a line where they fit."""
     lines: list[str] = []
@@ -434,7 +452,7 @@ def note_lines(notes: Sequence[str], width: float) -> list[str]:
 
 
 def save_figure(
-    figure: Figure, path: str | os.PathLike[str], sharpest: int = RESOLUTIONS[0]
+    figure: Figure, path: str | os.PathLike[str], sharpest: float | None = None
 ) -> None:
     """Write a figure as PNG, SVG or PDF, by the end of the name; it appears whole or not at all."""
     kind = os.path.splitext(os.fspath(path))[1][1:].lower()
@@ -450,7 +468,7 @@ def to_vector(figure: Figure, kind: str) -> bytes:
     if kind not in FORMATS or kind == "png":
         raise UsageError(f"a figure can be written as {', '.join(FORMATS)}, but not as {kind!r}")
     buffer = io.BytesIO()
-    settings = {"svg.fonttype": "none", "svg.hashsalt": "pivec", "pdf.fonttype": 42}
+    settings: Any = {"svg.fonttype": "none", "svg.hashsalt": "pivec", "pdf.fonttype": 42}
     dated = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
     with warnings.catch_warnings(), matplotlib.rc_context(settings):
         warnings.filterwarnings("ignore", message="Glyph .* missing from")
@@ -458,9 +476,10 @@ def to_vector(figure: Figure, kind: str) -> bytes:
     return buffer.getvalue()
 
 
-def to_png(figure: Figure, sharpest: int = RESOLUTIONS[0]) -> bytes:
+def to_png(figure: Figure, sharpest: float | None = None) -> bytes:
     """Render a figure as PNG of at most 300 kB, as sharp as that and ``sharpest`` dpi allow.
 
+    By default it has 200 dpi, or what gives a small figure 2000 dots from left to right.
     Where all its shades take too much room, it gets a palette of 256 before it gets coarser. The
     same figure gives the same bytes.
     """
@@ -468,6 +487,7 @@ def to_png(figure: Figure, sharpest: int = RESOLUTIONS[0]) -> bytes:
     from PIL import Image
 
     buffer = io.BytesIO()
+    sharpest = sharpest or max(200.0, 2000.0 / float(figure.get_size_inches()[0]))
     with warnings.catch_warnings():
         # A label may hold characters that the font has no picture for; it shows a box for them.
         warnings.filterwarnings("ignore", message="Glyph .* missing from")

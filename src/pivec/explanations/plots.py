@@ -196,7 +196,7 @@ def _draw_block(
     axes.set_xlabel("share of the time", fontsize=SMALL, color=MUTED, labelpad=2)
 
 
-def regions_figure(result: Regions, most: int = 80) -> Figure:
+def regions_figure(result: Regions, most: int = 64) -> Figure:
     """Draw the name of each region, its share of time per policy, and when it is visited."""
     from matplotlib.colors import LinearSegmentedColormap
 
@@ -204,7 +204,7 @@ def regions_figure(result: Regions, most: int = 80) -> Figure:
     shown = [region for region in result.by_moment() if region.number in large]
     left, room, bottom = 0.78, 5.7, 0.35
     names = [wrapped(region.name, room - 0.1, most=2) for region in shown]
-    row = 0.34 if any("\n" in name for name in names) else 0.24
+    row = 0.32 if any("\n" in name for name in names) else 0.24
     n, height = len(shown), row * len(shown)
     where = f" of {result.environment}" if result.environment else ""
     less = f" (the {most} with the largest share of time)" if n < len(result) else ""
@@ -247,8 +247,8 @@ def regions_figure(result: Regions, most: int = 80) -> Figure:
     strip.pcolormesh(*edges, spread, cmap=shades, vmin=0, vmax=0.5, edgecolors="white")
     strip.set_xlim(0, 1)
     strip.set_xticks([0.0, 1.0], ["beginning", "end"])
-    for tick, side in zip(strip.get_xticklabels(), ("left", "right"), strict=True):
-        tick.set_horizontalalignment(side)
+    strip.get_xticklabels()[0].set_horizontalalignment("left")
+    strip.get_xticklabels()[1].set_horizontalalignment("right")
     strip.tick_params(length=0)
     add_panel_title(strip, "When in an episode", "darker: more of its visits")
     return figure
@@ -262,7 +262,7 @@ def unusual_figure(result: Unusual) -> Figure:
     tall = 0.46 * len(rows)
     subtitle = "Each dot is an episode; 1 is the median distance from the policy's other episodes"
     left, width = 0.2 + MARGIN + max(map(text_width, literals(labels, 34))), 9.6
-    figure = _titled(width, 0.9 + tall, "Unusual episodes", result.environment, subtitle)
+    figure = _titled(width, 0.75 + tall, "Unusual episodes", result.environment, subtitle)
     axes = axes_at(figure, left, 0.55, width - left - 1.2, tall)
     end = 1.05 * max(row.times[np.isfinite(row.times)].max(initial=1.0) for row in rows)
     returns = np.concatenate([row.returns for row in rows])

@@ -26,6 +26,8 @@ from pivec.figures import (
     name_axes,
     note_lines,
     quiet_axes,
+    readable,
+    spread_out,
     text_width,
 )
 from pivec.report.findings import UNSURE, Findings, PolicyTable
@@ -223,11 +225,28 @@ def travel_figure(runs: Sequence[Travel], colours: Mapping[str, str], subtitle: 
         numbers = np.arange(len(run.steps))
         line = [np.interp(parts, numbers, values) for values in (run.steps, run.cumulative)]
         along.append(np.transpose(line))
+    last = max(run.steps[-1] for run in shown)
     axes.set_ylim(bottom=0.0)
+    axes.set_xlim(right=last + 0.02 * (last - axes.get_xlim()[0]))
     axes.xaxis.set_major_formatter(lambda step, _: short_number(step))
     name_axes(axes, "training step", "sum of distances")
     ends = np.array([(run.steps[-1], run.total) for run in shown])
-    label_points(axes, ends, names, ink, np.concatenate(along), margin=room)
+    beside = ends[:, 0] == last
+    inside, top = np.flatnonzero(~beside), axes.get_ylim()[1]
+    label_points(axes, ends[inside], [names[k] for k in inside], [ink[k] for k in inside],
+                 np.concatenate(along))  # fmt: skip
+    heights = spread_out((ends[beside, 1] / top).tolist(), 0.16 / 3.2, 0.0, 1.0)
+    for k, height in zip(np.flatnonzero(beside), heights, strict=True):
+        way: dict[str, Any] = {
+            "arrowstyle": "-",
+            "color": ink[k],
+            "linewidth": 0.6,
+            "shrinkA": 1,
+            "shrinkB": 3,
+        }
+        place: dict[str, Any] = {"textcoords": "axes fraction", "va": "center", "fontsize": SMALL}
+        to = 1 + 0.1 / (6.4 - room), height
+        axes.annotate(names[k], ends[k], to, arrowprops=way, color=readable(ink[k]), **place)
     return figure
 
 
@@ -269,17 +288,18 @@ def groups_figure(result: GroupComparison, environment: str = "") -> Figure:
     diverse: list[GroupLine] = [
         (g.name, [colours[g.name]], g.behaviours, []) for g in result.groups
     ]
+    dots = "small dots: pairs of runs"
     panels = [
-        (lines[:MAX_GROUP_LINES], *words)
-        for lines, *words in (
-            (distances, "Distance between runs", "small dots: pairs of runs", "distance"),
-            (diverse, "Diversity", "with intervals", "effective number of behaviours"),
+        panel
+        for panel in (
+            (distances[:MAX_GROUP_LINES], "Distance between runs", dots, "distance"),
+            (diverse[:MAX_GROUP_LINES], "Diversity", "", "effective number of behaviours"),
         )
-        if lines
+        if panel[0]
     ]
     texts = [literals([line[0] for line in lines], 34) for lines, *_ in panels]
     left = MARGIN + 0.12 + max(text_width(text) for own in texts for text in own)
-    over, below = 0.62, 0.55
+    over, below = 0.52, 0.6
     height = sum(over + ROW * len(lines) + below for lines, *_ in panels)
     heading = f"Groups of runs in {environment}" if environment else "Groups of runs"
     figure = headed_figure(WIDTH, height, heading, permanova_sentence(result.test))
@@ -287,9 +307,8 @@ def groups_figure(result: GroupComparison, environment: str = "") -> Figure:
     for (lines, title, subtitle, label), own in zip(panels, texts, strict=True):
         tall = ROW * len(lines)
         axes = axes_at(figure, left, top - over - tall, WIDTH - left - MARGIN, tall)
-        if _draw_groups(axes, lines, own):
-            subtitle += "; ▶ the interval goes on"
-        add_panel_title(axes, title, subtitle)
+        goes_on = ["▶ the interval goes on"] * _draw_groups(axes, lines, own)
+        add_panel_title(axes, title, "; ".join([*filter(None, [subtitle]), *goes_on]))
         name_axes(axes, label)
         top -= over + tall + below
     return figure

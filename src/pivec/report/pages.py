@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from pivec.characterizations import Measured
 from pivec.errors import UsageError
-from pivec.figures import to_png, to_vector
+from pivec.figures import spread_out, to_png, to_vector
 from pivec.files import atomic_write, cell, make_folder, write_csv
 from pivec.report.distance_figures import MAX_RUNS, groups_figure, heatmap_figure, travel_band
 from pivec.report.findings import (
@@ -498,21 +498,3 @@ def travel_plot(travels: Sequence[Travel], colours: Mapping[str, str]) -> dict[s
             if first <= tick <= last
         ],
     }  # fmt: skip
-
-
-def spread_out(heights: Sequence[float], gap: float, lowest: float, highest: float) -> list[float]:
-    """Move labels as little as possible so that they keep a distance from each other.
-
-    They stay between ``lowest`` and ``highest``, unless there are too many.
-    """
-    from sklearn.isotonic import isotonic_regression
-
-    # Less the gaps below it, each label must only be no lower than the one before.
-    order = np.argsort(heights, kind="stable")
-    gaps = gap * np.arange(len(heights))
-    room = max(highest - gaps[-1], lowest)
-    places = np.empty(len(heights))
-    places[order] = gaps + isotonic_regression(
-        np.asarray(heights)[order] - gaps, y_min=lowest, y_max=room
-    )
-    return places.tolist()

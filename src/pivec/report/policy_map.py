@@ -143,7 +143,7 @@ class Key(NamedTuple):
         """Inches that it takes below a panel of this width."""
         starts = [*self.columns(width), len(self.entries)]
         rows = starts[1] if len(starts) > 1 else 0
-        return 0.1 + 0.38 * bool(self.scale) + LINE * (rows + len(note_lines(self.notes, width)))
+        return 0.14 + 0.38 * bool(self.scale) + LINE * (rows + len(note_lines(self.notes, width)))
 
 
 class Panel(NamedTuple):
@@ -160,7 +160,7 @@ class Panel(NamedTuple):
         """What it is coloured by, in lines."""
         known = COLOURINGS[self.name]
         words = known.title if self.paints.ndim == 2 else known.title_of_cells
-        return wrapped(words, self.side, TEXT, weight="bold")
+        return wrapped(words, self.side, TEXT, most=4, weight="bold")
 
 
 def map_figure(
@@ -208,7 +208,7 @@ def _draw_map(
     above = [LINE * (1 + max(panel.title.count("\n") for panel in row)) + 0.07 for row in rows]
     below = [max(panel.key.height(panel.side) for panel in row) for row in rows]
     heights = [a + row[0].side * ratio + b for row, a, b in zip(rows, above, below, strict=True)]
-    top = sum(heights) + GAP * len(rows) - 0.12
+    top = sum(heights) + GAP * len(rows)
     figure = headed_figure(COLUMN, top, "Map of policies", subtitle)
     is_complete = True
     for row, over, height in zip(rows, above, heights, strict=True):
@@ -224,11 +224,11 @@ def _draw_map(
             )
             _draw_key(figure, panel, left, bottom)
             if panel.paints.ndim == 3:
-                extent = tuple(limits.ravel().tolist())
                 looks = {"origin": "lower", "interpolation": "nearest", "aspect": "equal"}
-                axes.imshow(panel.paints, extent=extent, zorder=3, **looks)
+                looks["extent"] = tuple(limits.ravel().tolist())
+                axes.imshow(panel.paints, zorder=3, **looks)
             else:
-                named = _draw_policies(axes, policies, places, panel, links)
+                named = _draw_policies(axes, policies, places, panel, links, far=not legend)
                 is_complete = is_complete and (named or panel.name != "group" or legend)
         top -= height + GAP
     return figure, is_complete
@@ -301,7 +301,7 @@ def _shown_links(links: Links, name: str) -> Links:
 
 
 def _draw_policies(
-    axes: Axes, policies: PolicyTable, places: Array, panel: Panel, links: Links
+    axes: Axes, policies: PolicyTable, places: Array, panel: Panel, links: Links, *, far: bool
 ) -> bool:
     """Draw a point for each policy, lines between them and names; return whether all have room."""
     from matplotlib.collections import LineCollection
@@ -332,7 +332,7 @@ def _draw_policies(
         places,
         np.sqrt(size) / 2 + 1.0,
         "bold" if name == "behaviour" else "normal",
-        far=is_large,
+        far=far and is_large,
     )
     return found == len(anchors)
 
@@ -565,7 +565,7 @@ def _draw_key(figure: Figure, panel: Panel, left: float, bottom: float) -> None:
             axes.scatter([x + 0.06], [y], s=34, marker=marker, **looks)
         x += 0.17 * (paint != "none")
         axes.text(x, y, words, va="center_baseline", fontsize=SMALL, color=INK)
-    down += LINE * (starts[1] if len(starts) > 1 else len(key.entries))
+    down += 0.04 + LINE * (starts[1] if len(starts) > 1 else len(key.entries))
     if key.scale:
         _draw_scale(axes, key.scale, side, down, panel.name)
         down += 0.38
