@@ -227,11 +227,11 @@ def text_width(text: str, size: float = SMALL, weight: str = "normal") -> float:
     from matplotlib.font_manager import FontProperties, findfont, get_font
 
     font = get_font(findfont(FontProperties(weight=weight)))
-    font.set_size(size, 72)
+    font.set_size(size, 720)  # where hinting hardly matters
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing from")
         font.set_text(text.replace(r"\$", "$"), 0.0)
-    return float(font.get_width_height()[0]) / 64 / 72
+    return float(font.get_width_height()[0]) / 64 / 720
 
 
 # Spaces within "−0.1 to 1.9 m" and "below 0.2", where lines do not break.
@@ -268,7 +268,7 @@ def wrapped(
     if len(lines) > most or not all(map(fits, lines)):
         words = re.split(r"(?<= )", text)
         # Names break at their separators, and where they have none at any letter.
-        parts = [p for w in words for p in ([w] if fits(w) else re.split(r"(?<=[/_\-])", w))]
+        parts = [p for w in words for p in ([w] if fits(w) else re.split(r"(?<=[/_\-\u00a0])", w))]
         letters = [p for part in parts for p in ([part] if fits(part.rstrip()) else list(part))]
         lines = fill(letters)
     if len(lines) > most:
@@ -479,7 +479,7 @@ def to_vector(figure: Figure, kind: str) -> bytes:
 def to_png(figure: Figure, sharpest: float | None = None) -> bytes:
     """Render a figure as PNG of at most 300 kB, as sharp as that and ``sharpest`` dpi allow.
 
-    By default it has 200 dpi, or what gives a small figure 2000 dots from left to right.
+    By default it has 200 dpi, or what gives a small figure 1500 dots from left to right.
     Where all its shades take too much room, it gets a palette of 256 before it gets coarser. The
     same figure gives the same bytes.
     """
@@ -487,7 +487,7 @@ def to_png(figure: Figure, sharpest: float | None = None) -> bytes:
     from PIL import Image
 
     buffer = io.BytesIO()
-    sharpest = sharpest or max(200.0, 2000.0 / float(figure.get_size_inches()[0]))
+    sharpest = sharpest or max(200.0, 1500.0 / float(figure.get_size_inches()[0]))
     with warnings.catch_warnings():
         # A label may hold characters that the font has no picture for; it shows a box for them.
         warnings.filterwarnings("ignore", message="Glyph .* missing from")

@@ -256,7 +256,11 @@ def test_checkpoints_are_joined_in_order_of_step(rows_of):
 @pytest.mark.parametrize("shape", [(9, 1), (1, 1), (1, 9), (0, 0)])
 def test_panels_show_the_same_part_of_the_map_with_equal_scales(rows_of, shape):
     rng = np.random.default_rng(0)
-    x, y = (shape[:, None] * rng.normal(size=(2, 9))).tolist() if (shape := np.array(shape)) is not None else 0
+    x, y = (
+        (shape[:, None] * rng.normal(size=(2, 9))).tolist()
+        if (shape := np.array(shape)) is not None
+        else 0
+    )
     rows = in_classes(rows_of, [5, 4], x=x, y=y, group=[*"aaabbbccc"], step=list(range(9)))
     figure = map_figure(rows)
     to_png(figure, 50)

@@ -307,7 +307,8 @@ def coverage_figure(result: Coverage) -> Figure:
     """Draw the share of states outside of each policy as a bar."""
     rows = result.policies[:14]
     tall, labels = 0.36 * len(rows), [row.policy for row in rows]
-    left, width = 0.2 + MARGIN + max(map(text_width, literals(labels, 34))), 9.6
+    left = 0.2 + MARGIN + max(map(text_width, literals(labels, 34)))
+    width = 9.6 if any(row.words for row in rows) else 6.5
     subtitle = "Share of each policy's states outside the space"
     figure = headed_figure(width, 0.6 + tall, result.headline(), subtitle)
     axes = axes_at(figure, left, 0.55, (width - left) / 2, tall)

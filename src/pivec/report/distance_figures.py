@@ -307,21 +307,26 @@ def groups_figure(result: GroupComparison, environment: str = "") -> Figure:
     for (lines, title, subtitle, label), own in zip(panels, texts, strict=True):
         tall = ROW * len(lines)
         axes = axes_at(figure, left, top - over - tall, WIDTH - left - MARGIN, tall)
-        goes_on = ["▶ the interval goes on"] * _draw_groups(axes, lines, own)
+        goes_on = ["▶ the interval goes on"] * _draw_groups(
+            axes, lines, own, distances=label == "distance"
+        )
         add_panel_title(axes, title, "; ".join([*filter(None, [subtitle]), *goes_on]))
         name_axes(axes, label)
         top -= over + tall + below
     return figure
 
 
-def _draw_groups(axes: Axes, lines: Sequence[GroupLine], names: Sequence[str]) -> bool:
+def _draw_groups(
+    axes: Axes, lines: Sequence[GroupLine], names: Sequence[str], *, distances: bool
+) -> bool:
     """Draw one line per group or pair, from top to bottom; return whether intervals are cut off."""
     known = [x for _, _, e, dots in lines for x in (e.value, *dots) if math.isfinite(x)]
     lows = [e.low for _, _, e, _ in lines if math.isfinite(e.low)]
     ends = [e.high for _, _, e, _ in lines if math.isfinite(e.high)]
     most, start = max([0.0, *known]), min([*known, *lows], default=0.0)
-    # What is far from 0 is drawn without the empty part of the scale.
-    start = start - 0.2 * (max([most, *ends]) - start) if start > 0.5 * most else 0.0
+    # Numbers of behaviours far from 0 are drawn without the empty part of the scale.
+    is_far = not distances and start > 0.5 * most
+    start = start - 0.2 * (max([most, *ends]) - start) if is_far else 0.0
     # Three runs give intervals beside which nothing else in the picture could be seen.
     edge = min(max([most, *ends]), start + 2.2 * (most - start))
     edge += 0.04 * (edge - start) or 1.0

@@ -12,6 +12,7 @@ from pivec.figures import (
     MARGIN,
     MUTED,
     PAGE,
+    SMALL,
     TEXT,
     add_panel_title,
     axes_at,
@@ -37,7 +38,7 @@ _DASHES: tuple[Any, ...] = ("-", (0, (5, 1.6)), (0, (1.2, 1.2)), (0, (6, 1.5, 1.
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 _LINE = {"linewidth": 1.7, "markeredgecolor": "white", "markeredgewidth": 0.6}
 _WIDE = 30.0  # ratio of values above which the scale is logarithmic
-_HEIGHT, _GAP, _LEFT = 2.1, 0.68, 1.05  # inches
+_HEIGHT, _GAP, _LEFT = 2.1, 0.68, 1.1  # inches
 
 
 # Metrics: title, which direction is better, field.
@@ -90,9 +91,9 @@ def evaluation_figure(evaluation: Evaluation, *, across: bool = False) -> Figure
             elif row == 0:
                 add_panel_title(axes, title, better)
             if column == 0 and (across or rows > 1):
-                words = f"{title} ({better})" if across else environment
-                words = wrapped(words, _HEIGHT, TEXT, most=2, weight="bold")
-                axes.set_ylabel(words, fontsize=TEXT, fontweight="bold", color=INK)
+                words = wrapped(title if across else environment, _HEIGHT, most=2, weight="bold")
+                words += f"\n{better}" * across
+                axes.set_ylabel(words, fontsize=SMALL, fontweight="bold", color=INK)
                 axes.yaxis.set_label_coords(-0.6 / wide, 0.5)
     return figure
 
