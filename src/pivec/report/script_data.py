@@ -56,7 +56,12 @@ def page_data(findings: Findings, live: str = "") -> Content:
         "groups": [printable(name) for name in colours],
         "groupColours": list(colours.values()),
         "palette": group_colours(36),
-        "scales": {"return": colour_scale("viridis"), "step": colour_scale("plasma")},
+        "scales": {
+            "return": colour_scale("viridis"),
+            "step": colour_scale("plasma"),
+            # Grey in the middle can be seen on white and on black.
+            "diverging": ["#2166AC", "#8A8A8A", "#B35806"],
+        },
         "joins": numbers(findings.links, "i4"),
         "travels": [
             {
@@ -278,7 +283,7 @@ def _words(content: Content) -> str:
 
 
 # Numbers are little-endian, the first bytes of all before the second bytes of all and so on: bytes
-# that are alike pack well. A text column is its lines. `web/data.js` reads them back.
+# that are alike pack well. A text column is its lines. `web/data.ts` reads them back.
 
 
 def numbers(values: ArrayLike, kind: str) -> Column:
@@ -339,7 +344,7 @@ class Rounded:
     error: Array  # of sampled distances, in shares of them
 
     def content(self) -> Content:
-        """Return what `web/distances.js` reads; codes column by column."""
+        """Return what `web/distances.ts` reads; codes column by column."""
         kind = "u2" if self.codes.max(initial=0) > 255 else "u1"
         return {
             "step": self.step,
