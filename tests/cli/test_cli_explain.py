@@ -40,7 +40,7 @@ def cartpole(tmp_path_factory):
 @pytest.fixture
 def undrawn(monkeypatch):
     """Leave out figures, which take most of the time."""
-    monkeypatch.setattr(canvas, "save_png", lambda figure, path: path.touch())
+    monkeypatch.setattr(canvas, "save_figure", lambda figure, path: path.touch())
 
 
 def test_a_pair_is_told_and_left(run, folder, tmp_path):

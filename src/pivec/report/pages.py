@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from pivec.characterizations import Measured
 from pivec.errors import UsageError
-from pivec.figures import to_png
+from pivec.figures import spread_out, to_png, to_vector
 from pivec.files import atomic_write, cell, make_folder, write_csv
 from pivec.report.distance_figures import MAX_RUNS, groups_figure, heatmap_figure, travel_band
 from pivec.report.findings import (
@@ -81,7 +81,7 @@ def write_results(folder: str | os.PathLike[str], findings: Findings) -> Path:
     """Write the tables, pictures and page of a comparison; return the path of the page.
 
     These are distances.csv (or distances.npz), pairs.csv, map.csv, kinds.csv and episodes.csv (if
-    there are regions and states), distances.png, map.png and report.html.
+    there are regions and states), distances.png, map.png (or .svg or .pdf) and report.html.
     """
     home = make_folder(folder)
     write_distances(home, findings.policies.labels, findings.measured)
@@ -96,10 +96,13 @@ def write_results(folder: str | os.PathLike[str], findings: Findings) -> Path:
         else:
             rows = result.rows()
             write_csv(home / name, list(rows[0]), (map(cell, row.values()) for row in rows))
-    pictures = Pictures.of(findings)
-    for name, png in (("distances.png", pictures.heatmap), ("map.png", pictures.map)):
-        with atomic_write(home / name) as file:
-            file.write(png)
+    pictures, kind = Pictures.of(findings), findings.log.settings.get("figures", "png")
+    for name, png, draw in (
+        ("distances", pictures.heatmap, heatmap_figure),
+        ("map", pictures.map, _map),
+    ):
+        with atomic_write(home / f"{name}.{kind}") as file:
+            file.write(png if kind == "png" else to_vector(draw(findings), kind))
     write_page(home / "report.html", report_html(findings, pictures))
     return home / "report.html"
 
@@ -314,8 +317,11 @@ class Pictures(NamedTuple):
     @classmethod
     def of(cls, findings: Findings) -> Pictures:
         """Draw the map and the heatmap."""
-        on_map = map_figure(findings.policies, findings.subtitle, links=findings.links)
-        return cls(to_png(on_map), to_png(heatmap_figure(findings)))
+        return cls(to_png(_map(findings)), to_png(heatmap_figure(findings)))
+
+
+def _map(findings: Findings) -> Figure:
+    return map_figure(findings.policies, findings.subtitle, links=findings.links)
 
 
 def report_html(findings: Findings, pictures: Pictures | None = None, live: str = "") -> str:
@@ -503,21 +509,3 @@ def travel_plot(travels: Sequence[Travel], colours: Mapping[str, str]) -> dict[s
             if first <= tick <= last
         ],
     }  # fmt: skip
-
-
-def spread_out(heights: Sequence[float], gap: float, lowest: float, highest: float) -> list[float]:
-    """Move labels as little as possible so that they keep a distance from each other.
-
-    They stay between ``lowest`` and ``highest``, unless there are too many.
-    """
-    from sklearn.isotonic import isotonic_regression
-
-    # Less the gaps below it, each label must only be no lower than the one before.
-    order = np.argsort(heights, kind="stable")
-    gaps = gap * np.arange(len(heights))
-    room = max(highest - gaps[-1], lowest)
-    places = np.empty(len(heights))
-    places[order] = gaps + isotonic_regression(
-        np.asarray(heights)[order] - gaps, y_min=lowest, y_max=room
-    )
-    return places.tolist()

@@ -263,6 +263,7 @@ def run_story(findings: Findings, group: str, story: RunExplanation | None = Non
             for phase in (story.phases if story else ())
         ],
         "note": _sentences(notes),
+    }
 
 
 def episode_data(findings: Findings) -> Content | None:

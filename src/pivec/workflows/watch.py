@@ -33,6 +33,7 @@ from pivec.files import check_folder, locked, make_folder
 from pivec.options import (
     CollectOptions,
     DescribeOptions,
+    FigureOptions,
     WatchKeywords,
     WatchOptions,
     split_options,
@@ -67,7 +68,7 @@ class Round:
 
 
 @on_engine
-@takes_options(CollectOptions, DescribeOptions, WatchOptions)
+@takes_options(CollectOptions, DescribeOptions, WatchOptions, FigureOptions)
 def watch(
     env: str | Callable[[], Any] | None,
     policies: Any,
@@ -116,8 +117,11 @@ def watch(
     4 True
     """
     given = {"episodes": episodes, "seed": seed} | options
-    bundles = split_options(given, CollectOptions, DescribeOptions, WatchOptions)
+    *bundles, figures = split_options(
+        given, CollectOptions, DescribeOptions, WatchOptions, FigureOptions
+    )
     log = RunLog(check_folder(out), command)
+    log.settings["figures"] = figures.format
     return _Watch(env, policies, log, progress, *bundles).rounds()
 
 
