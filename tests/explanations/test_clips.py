@@ -163,7 +163,7 @@ def test_each_segment_has_a_sheet_with_a_frame_for_every_step(replayer, tmp_path
         assert place_on(shown) == replay.states[step, 0]
     shares = [drawn.share for drawn in rest]
     assert shares == sorted(shares)
-    assert shares[-1] == 1.0
+    assert 0.5 < shares[-1] <= 1.0
 
 
 @pytest.mark.parametrize("limit", ["_SHEET_PIXELS", "_SHEET_BYTES"])

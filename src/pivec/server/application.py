@@ -439,22 +439,19 @@ def make_clips(request: ClipRequest, tell: Tell) -> Answer:
         tell(printable_texts(answer), seldom=not drawn.first)
 
     frames: Sequence[Frame] = ()
-    with using(chosen.engine, chosen.jobs):
-        if isinstance(wanted, PairExplanation):
-            # What could not be explained is said beside the numbers, not here.
+    if isinstance(wanted, PairExplanation):
+        # What could not be explained is said beside the numbers, not here.
+        explained = replace(wanted, notes=())
+        with using(chosen.engine, chosen.jobs):
             made = explanations.with_media(
-                replace(wanted, notes=()),
-                comparison,
-                replayer,
-                media,
-                n_clips=_CLIPS,
-                on_drawn=on_drawn,
+                explained, comparison, replayer, media, n_clips=_CLIPS, on_drawn=on_drawn
             )
-            frames, clips, notes = made.frames, made.clips, made.notes
-        else:
+        frames, clips, notes = made.frames, made.clips, made.notes
+    else:
+        with using("serial"):  # another process for a single clip would only have to start
             plan = explanations.plan_episode(comparison, replayer, *wanted)
             clips = explanations.make_clips([plan], replayer, media / "clips", on_drawn=on_drawn)
-            notes = tuple(clip.reason for clip in clips if clip.reason)
+        notes = tuple(clip.reason for clip in clips if clip.reason)
 
     def address(path: Path) -> str:
         return f"{MEDIA}/{quote(path.relative_to(folder).as_posix())}"
