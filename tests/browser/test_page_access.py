@@ -75,11 +75,6 @@ def test_axe_finds_nothing(pages, walked, width):
 def test_marks_stand_out_from_the_paper(pages, walked):
     """Points have a contrast of 3 to what they are painted on, whatever they are coloured by."""
     sight = Sight(pages, walked.path, walked.space.positions)
-    box = sight.page.locator("#map").bounding_box()
-    at = np.rint(sight.pixels() - (box["x"], box["y"])).astype(int)
-    apart = np.hypot(*(at[:, None] - at[None]).T) + 1e9 * np.eye(len(at))
-    at = at[apart.min(axis=0) > 16]  # others may cover the rest, or have their rims there
-    assert len(at) > 10
     for theme in THEMES:
         sight.page.emulate_media(color_scheme=theme)
         sight.page.locator("#view-menu summary").click()
@@ -90,6 +85,11 @@ def test_marks_stand_out_from_the_paper(pages, walked):
         for colour in ("return", "group", "step", "feature:0"):
             sight.page.locator("#colour").select_option(colour)
             sight.frames()
+            box = sight.page.locator("#map").bounding_box()  # a longer key makes the map smaller
+            at = np.rint(sight.pixels() - (box["x"], box["y"])).astype(int)
+            apart = np.hypot(*(at[:, None] - at[None]).T) + 1e9 * np.eye(len(at))
+            at = at[apart.min(axis=0) > 16]  # others may cover the rest, or have their rims there
+            assert len(at) > 10
             picture = pixels_of(sight.page.locator("#map").screenshot())
             paper, inks = luminance(picture[8, 8]), luminance(picture[at[:, 1], at[:, 0]])
             assert (paper > 0.5) == (theme == "light")

@@ -104,7 +104,7 @@ def test_the_first_frame_is_there_and_nothing_starts_by_itself(page):
     at(page, 0, 0)
     page.wait_for_timeout(400)
     at(page, 0, 0)
-    assert words(page, "label") == ["Appo/20000, episode 3", "Ba2c/5000, episode 3"]
+    assert words(page, "label") == ["A ppo/20000, episode 3", "B a2c/5000, episode 3"]
     assert words(page, "now") == ["step 0", "step 100"]
     assert words(page, "caption") == ["left <b>", "left <b>"]
     assert page.get_by_text("Shows one in 2 steps").is_visible()
