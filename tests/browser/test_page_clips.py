@@ -14,8 +14,8 @@ import pytest
 from made_pages import HOSTILE
 from PIL import Image
 
-from conftest import written
 from pivec.options import ReplayOptions
+from pivec.report import report_html, write_page
 from pivec.run_log import RunLog
 from pivec.server.application import Handlers, LatestSnapshot, listening, make_server
 
@@ -52,7 +52,8 @@ def beside(walked, tmp_path):
         "clips": [clip | {"sheets": sheets}],
     }
     (folder / "explain.json").write_text(json.dumps(content))
-    return written(tmp_path, "report", report), labels
+    write_page(tmp_path / "report.html", report_html(report))
+    return tmp_path / "report.html", labels
 
 
 def test_clips_beside_the_page_have_the_sides_that_were_selected(beside, pages):
