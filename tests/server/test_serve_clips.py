@@ -137,9 +137,9 @@ def test_clips_of_an_episode_are_asked_for_by_its_number(gate, made):
         ({"policy": "run/1", "episode": "٣"}, 404, "expected 0 to 5"),
         ({"policy": "run/1", "episode": "9" * 5000}, 404, "expected 0 to 5"),
         ({"policy": "run/1", "episode": ""}, 404, "expected 0 to 5"),
-        ({"episode": "1"}, 400, "expected policy=, once"),
-        ({"policy": "run/1", "episode": ["1", "2"]}, 400, "expected episode=, once"),
-        ({"policy": "run/1"}, 400, "expected a=, once"),
+        ({"episode": "1"}, 400, "policy= is there 0 times"),
+        ({"policy": "run/1", "episode": ["1", "2"]}, 400, "episode= is there 2 times"),
+        ({"policy": "run/1"}, 400, "a= is there 0 times"),
     ],
 )
 def test_an_episode_that_does_not_exist_is_answered_by_a_sentence(served, params, status, words):
