@@ -70,7 +70,8 @@ MAX_NAMES = 12  # of the policies of a behaviour class
 MAX_EMBEDDED = 6_000_000  # bytes of pictures within a page; others are links to files beside it
 SHARPEST = 125  # dpi: twice what the page is wide
 
-BUILT = "built/script.js"  # made by scripts/page/build.py
+# Bundles made by scripts/page/build.py, and the modules they start from.
+SCRIPTS = {"script.js": "main.tsx", "player.js": "player_page.ts"}
 STYLES = ("page.css", "explore.css", "map.css", "panel.css", "tables.css", "live.css", "print.css")
 _TIME = "Time taken"
 _IMAGE_TYPES = {".webp": "image/webp", ".png": "image/png"}
@@ -240,14 +241,19 @@ def json_for_script(data: Any) -> str:
     return text
 
 
+def web_folder() -> Path:
+    """Return the folder of styles and scripts."""
+    return Path(str(files("pivec.report").joinpath("web")))
+
+
 def resource(name: str) -> str:
     """Read a file of web/."""
-    return files("pivec.report").joinpath("web", name).read_text(encoding="utf-8")
+    return (web_folder() / name).read_text(encoding="utf-8")
 
 
-def script() -> str:
-    """Return the script of the report: the modules of web/, joined and minified by `make page`."""
-    return resource(BUILT).partition("\n")[2]
+def script(name: str = "script.js") -> str:
+    """Return a script of the pages: modules of web/, bundled and minified by `make page`."""
+    return resource(f"built/{name}").partition("\n")[2]
 
 
 def fingerprint(code: str) -> str:
