@@ -285,7 +285,7 @@ def test_mistakes_are_said(begun, tmp_path, monkeypatch):
         watch()
     assert caught.value.exit_code == 1  # the same command may succeed later
     put(0)
-    with pytest.raises(PivecError, match="at least 2.*found 1:"):
+    with pytest.raises(PivecError, match=r"at least 2.*found 1:"):
         watch()
     assert not (OUT / "watch.json").exists()
     shutil.copytree(begun / OUT / "space", OUT / "space")

@@ -179,7 +179,9 @@ def name_policies(
     if len(kept) < len(named):
         before = {each.info.label: each.info for each in named}
         merged = [info for label, info in kept.items() if info is not before[label]]
-        warn_of_copies(f"{len(named) - len(kept)} of {len(named)} policies are copies of others", merged)
+        warn_of_copies(
+            f"{len(named) - len(kept)} of {len(named)} policies are copies of others", merged
+        )
     return [replace(each, info=kept[each.info.label]) for each in named if each.info.label in kept]
 
 

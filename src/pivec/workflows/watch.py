@@ -482,7 +482,9 @@ def _warn_of_new_copies(
             merged.append(info)
     if merged:
         are = "is" if n_copies == 1 else "are"
-        warn_of_copies(f"{n_copies} checkpoint{'s' * (n_copies != 1)} {are} identical to others", merged)
+        warn_of_copies(
+            f"{n_copies} checkpoint{'s' * (n_copies != 1)} {are} identical to others", merged
+        )
 
 
 def _own_policies(space: Space | None) -> list[PolicyInfo]:
