@@ -72,7 +72,7 @@ SHARPEST = 125  # dpi: twice what the page is wide
 
 # Bundles made by scripts/page/build.py, and the modules they start from.
 SCRIPTS = {"script.js": "main.tsx", "player.js": "player_page.ts"}
-STYLES = ("page.css", "explore.css", "map.css", "panel.css", "tables.css", "live.css", "print.css")
+STYLES = ("page.css", "workbench.css", "print.css")
 _TIME = "Time taken"
 _IMAGE_TYPES = {".webp": "image/webp", ".png": "image/png"}
 
@@ -370,6 +370,7 @@ def report_html(
         groups_test=permanova_sentence(groups.test) if groups else "",
         groups_png=picture(groups_figure(groups)) if groups else "",
         travels=travels,
+        run_numbers={name: k for k, name in enumerate(findings.policies.group_colours)},
         plot=travel_plot(travels[:MAX_RUNS], findings.policies.group_colours) if travels else None,
         max_static=MAX_STATIC,
         method=[" ".join(part.split()) for part in re.split(r"\n\s*\n", findings.method.strip())],
@@ -426,16 +427,16 @@ def _behaviours(findings: Findings) -> list[dict[str, Any]]:
     classes, policies = findings.behaviours, findings.policies
     if classes is None or len(policies) < 2:
         return []
-    members: dict[int, list[PolicyRow]] = {}
-    for row, number in zip(policies, classes.numbers, strict=True):
+    members: dict[int, list[int]] = {}
+    for i, number in enumerate(classes.numbers):
         if number is not None:
-            members.setdefault(number, []).append(row)
+            members.setdefault(number, []).append(i)
     return [
         {
             "number": number,
-            "medoid": policies[classes.medoids[number - 1]].label,
-            "members": [row.label for row in own],
-            "mean_return": _mean([row.mean_return for row in own]),
+            "medoid": classes.medoids[number - 1],
+            "members": own,
+            "mean_return": _mean([policies[i].mean_return for i in own]),
         }
         for number, own in sorted(members.items())
     ]

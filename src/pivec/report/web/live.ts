@@ -1,7 +1,7 @@
 // The server behind a served page: new data, exact numbers of two policies, clips. A page from a file has none.
 
 import { unpack } from "./data";
-import { announce, make, whole } from "./format";
+import { announce, byId, whole } from "./format";
 import { adopt, app } from "./state";
 
 /** numbers are null where they are not known */
@@ -31,6 +31,8 @@ export interface Clips {
   frames: { src: string; region: number; policy: string }[];
 }
 
+/** Tabs without parts that the script draws. */
+const KEPT_OUT = ["behaviours", "groups"];
 const EVERY = 2000,
   SLOWEST = 30000,
   STOPPED = "The server has stopped";
@@ -88,27 +90,24 @@ const madeClips = async (address: string, report?: (words: string) => void): Pro
   throw new Error(answer.words);
 };
 
-/** Write what stands above the map anew. */
-const renewHead = () => {
-  const { summary, figures } = app.data.blob,
-    select = (name: string) => document.querySelector("header " + name) as HTMLElement;
-  select(".lead").textContent = summary;
-  select(".figures").replaceChildren(
-    ...Object.entries<string>(figures).map(([name, value]) => {
-      const box = make("div");
-      box.append(make("dt", name), make("dd", value));
-      return box;
-    }),
-  );
+/** Replace what Python wrote into the page: the summary, the figures and the tabs. */
+const renewPage = async () => {
+  const answer = await fetch("", { cache: "no-store" }),
+    page = new DOMParser().parseFromString(await answer.text(), "text/html");
+  const parts = [".lead", ".figures", ...KEPT_OUT.map((name) => `#tab-${name}`)];
+  for (const selector of parts) {
+    const now = document.querySelector(selector),
+      then = page.querySelector(selector);
+    if (now && then) now.replaceChildren(...then.childNodes);
+  }
 };
 
 /** Look for new data while the page is open and seen; what is chosen stays. */
 export const liveUpdates = () => {
   if (!isLive()) return;
   const first = app.data.n,
-    status = make("p", "", "live");
-  status.setAttribute("role", "status");
-  (document.querySelector("header") as HTMLElement).append(status);
+    status = byId("live");
+  status.hidden = false;
   let wait = EVERY;
   const say = (words: string, stopped = false) => {
     if (status.textContent !== words) status.textContent = words;
@@ -118,7 +117,7 @@ export const liveUpdates = () => {
     const more = app.data.n - first;
     if (!more) return "Live: new policies appear by themselves";
     const change = more > 0 ? `${whole(more)} joined` : `${whole(-more)} left`;
-    return `Live: ${whole(app.data.n)} policies, ${change} since the page was opened. Behaviour classes and groups below are updated on reload.`;
+    return `Live: ${whole(app.data.n)} policies, ${change} since the page was opened.`;
   };
   const look = async () => {
     try {
@@ -126,7 +125,7 @@ export const liveUpdates = () => {
         const { version } = await ask("version");
         if (version !== app.data.blob.live) {
           adopt(await unpack(await ask("data")));
-          renewHead();
+          await renewPage();
           announce(shown());
         }
         say(shown());

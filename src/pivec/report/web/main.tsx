@@ -1,42 +1,26 @@
-// Starts the page: unpacks the data and lets each part begin.
-
+// Starts the page: unpacks the data and starts each part.
+import { barPart, dialogsPart } from "./bar";
+import { startColours } from "./colours";
 import { unpack } from "./data";
+import { dockPart } from "./dock";
+import { startEntities } from "./entities";
 import { byId } from "./format";
 import { heatmapPart } from "./heatmap/heatmap";
 import { linkPart } from "./link";
 import { liveUpdates } from "./live";
 import { mapPart } from "./map/map";
-import { panelPart } from "./panel";
+import { panelPart } from "./panel/panel";
 import { sortingPart } from "./sorting";
 import { adopt } from "./state";
 import { tablePart } from "./table";
-import { toolbarPart } from "./toolbar";
-import { travelPart } from "./travel";
-
-/**
- * Each part is a function without arguments that is called once, when `app.data` is there, and listens by `on`.
- * It always reads `app.data` anew: a served page gets new data while it is open ("data" is told then).
- * The link comes first: it says what the others show.
- * @type {(() => void)[]}
- */
-const PARTS: (() => void)[] = [
-  linkPart,
-  toolbarPart,
-  mapPart,
-  panelPart,
-  liveUpdates,
-  tablePart,
-  sortingPart,
-  heatmapPart,
-  travelPart,
-];
 
 const start = async () => {
   adopt(await unpack(JSON.parse(byId("data").textContent)));
-  byId("explore").hidden = false;
-  byId("map-static").classList.add("print-only"); // the picture stays for paper
-  for (const part of PARTS) part();
   document.documentElement.classList.add("ready");
+  startColours(); // the other parts use them
+  linkPart(); // it says what the others show
+  for (const part of [dialogsPart, dockPart, mapPart, barPart, startEntities, panelPart]) part();
+  for (const part of [tablePart, sortingPart, heatmapPart, liveUpdates]) part();
   performance.mark("pivec-ready");
 };
 

@@ -1,6 +1,5 @@
-// Small tables: heads sort them, and a row that names a pair chooses it.
+// Small tables are sorted by their heads.
 import { make } from "./format";
-import { app, set } from "./state";
 
 /** `head`: of a small table. */
 const sortTable = (head: any, column: number, table: any) => {
@@ -34,13 +33,5 @@ export const sortingPart = () => {
     [...table.tHead.rows[0].cells].forEach((head, column) =>
       asButton(head).addEventListener("click", () => sortTable(head, column, table)),
     );
-  }
-  const { label } = app.data; // a served page may number its rows anew
-  for (const row of document.querySelectorAll("tr[data-a]") as any) {
-    const now = (i: number) => app.data.label.indexOf(label[i]);
-    asButton(row.cells[0], "bare").title = "Choose this pair";
-    row.addEventListener("click", () => {
-      if (!String(getSelection())) set({ a: now(row.dataset.a), b: now(row.dataset.b) });
-    });
   }
 };

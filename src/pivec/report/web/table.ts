@@ -6,9 +6,9 @@ import { measurer } from "./distances";
 import { byId, framed, make, number, whole } from "./format";
 import { squeezed } from "./names";
 import { asButton } from "./sorting";
-import { app, choose, on, set, state } from "./state";
+import { app, on, set, state } from "./state";
 
-const ROW_HEIGHT = 34,
+const ROW_HEIGHT = 28,
   ROWS_BEYOND = 6,
   ON_PAPER = 25;
 
@@ -70,8 +70,7 @@ export const tablePart = () => {
   const table = byId("policy-table"),
     scroller = table.parentElement,
     kept = table.tBodies[0],
-    body = make("tbody", undefined, "sight"),
-    filter = byId("filter");
+    body = make("tbody", undefined, "sight");
   const heads: any[] = [...table.tHead.rows[0].cells],
     distance = heads.find((head) => head.dataset.column === "distance");
   let known: Record<string, ArrayLike<number>> = {};
@@ -91,13 +90,12 @@ export const tablePart = () => {
   const follow = () => {
     const before = rows[at],
       { n } = app.data;
-    rows = order.filter((i) => state.shown[i]);
+    const wanted = state.selection || state.found || state.shown;
+    rows = order.filter((i) => wanted[i] && state.shown[i]);
     at = Math.max(0, rows.indexOf(before));
     table.setAttribute("aria-rowcount", rows.length + 1);
-    byId("filter-count").textContent =
-      (rows.length < n ? whole(rows.length) + " of " : "") +
-      whole(n) +
-      (n === 1 ? " policy" : " policies");
+    byId("shown-count").textContent =
+      rows.length < n ? `${whole(rows.length)} of ${whole(n)} policies` : "";
     draw();
   };
 
@@ -117,7 +115,7 @@ export const tablePart = () => {
       row = make("tr"),
       side = ["A", "B"][[state.a, state.b].indexOf(i)];
     row.id = "policy-" + i;
-    row.dataset.i = i;
+    row.dataset.row = i;
     row.setAttribute("aria-rowindex", k + 2);
     row.setAttribute("aria-selected", Boolean(side));
     row.classList.toggle("ref", data.reference[i]);
@@ -128,6 +126,7 @@ export const tablePart = () => {
         const { column: id } = head.dataset,
           words = CELL_WORDS[id](data, i),
           cell = make(id === "label" ? "th" : "td", undefined, head.className);
+        if (id === "behaviour" && data.behaviour[i]) cell.dataset.class = data.behaviour[i];
         if (id === "label") {
           cell.scope = "row";
           if (side) cell.append(make("b", side, "badge " + side.toLowerCase()));
@@ -136,6 +135,7 @@ export const tablePart = () => {
           const dot = make("i", undefined, "dot");
           dot.style.background = groupColour(data.group[i]);
           cell.append(dot);
+          if (data.group[i] >= 0) cell.dataset.run = data.group[i];
         }
         if (!head.className) cell.title = words;
         cell.append(
@@ -164,13 +164,8 @@ export const tablePart = () => {
     );
     if (at >= first && at < last) table.setAttribute("aria-activedescendant", "policy-" + rows[at]);
     else table.removeAttribute("aria-activedescendant");
-    mark();
   };
   const draw = framed(fill);
-  const mark = () => {
-    for (const row of body.rows)
-      row.classList.toggle("hot", row.dataset.i === String(state.hovered));
-  };
   const go = (k: number) => {
     at = Math.min(rows.length - 1, Math.max(0, k));
     scroller.scrollTop = Math.min(
@@ -200,15 +195,9 @@ export const tablePart = () => {
       head.ariaSort = down ? "descending" : "ascending";
       sort();
     });
-  const rowOf = (event: any) => Number(event.target.closest("tr").dataset.i ?? -1);
-  body.addEventListener("mouseover", (event: Event) => set({ hovered: rowOf(event) }));
-  body.addEventListener("mouseleave", () => set({ hovered: -1 }));
   body.addEventListener("click", (event: Event) => {
-    const i = rowOf(event);
-    if (i >= 0 && !String(getSelection())) {
-      at = rows.indexOf(i);
-      choose(i);
-    } // unless text was marked
+    const row = (event.target as Element).closest("tr");
+    if (row?.dataset.row) at = rows.indexOf(Number(row.dataset.row));
   });
   table.addEventListener("keydown", (event: KeyboardEvent) => {
     if (event.target !== table || event.ctrlKey || event.metaKey || event.altKey) return;
@@ -227,7 +216,6 @@ export const tablePart = () => {
     else return;
     event.preventDefault();
   });
-  filter.addEventListener("input", () => set({ query: filter.value }));
   scroller.addEventListener("scroll", draw);
   new ResizeObserver(draw).observe(scroller);
 
@@ -239,20 +227,14 @@ export const tablePart = () => {
   table.ariaMultiSelectable = "true";
   table.tabIndex = 0;
   table.tHead.rows[0].setAttribute("aria-rowindex", 1);
-  byId("policy-tools").hidden = byId("policy-keys").hidden = false;
-  on("query", () => {
-    filter.value = state.query;
-  });
   on("data", () => {
     known = {};
     toA = null;
     sort();
   });
-  on("shown", follow);
+  on("shown found selection", follow);
   on("a data", compareToA);
   on("b colour", draw);
-  on("hovered", mark);
-  filter.value = state.query;
   sort();
   compareToA();
 };

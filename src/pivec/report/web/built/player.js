@@ -1,2 +1,2 @@
-// Made by `make page` from player_page.ts: 'sha256-G792QfLRrxWwmHa5wvzHLCgF903xI/eMRyl/uJQy/S4='
+// Made by `make page` from player_page.ts: 'sha256-WHBH+fL+Tw0/fcIHKcBYFTZQal/YczdpaI6QBDkfhTE='
 (()=>{document.documentElement.classList.add("ready");})();

@@ -259,10 +259,7 @@ export const heatmapPart = () => {
   byId("heat-all").addEventListener("click", reset);
 
   const showCertain = () => {
-    if (certain) {
-      certain.checked = state.certain;
-      byId("heat-hatched").hidden = !state.certain;
-    }
+    if (certain) certain.checked = state.certain;
   };
   certain?.addEventListener("change", () => set({ certain: certain.checked }));
   on("certain", () => {

@@ -4,7 +4,7 @@ import { behaviourColour, css, groupColour, scaleOf, theme, tints } from "../col
 import { byId, make, number, whole } from "../format";
 import { app, on, state } from "../state";
 import { fewRuns } from "./map";
-import { counted } from "./painter";
+import { CELL, counted } from "./painter";
 
 const MOST_NAMES = 24; // runs or behaviours
 
@@ -56,27 +56,16 @@ export const drawKey = () => {
     list.append(...items);
     return list;
   };
-  if (density) {
-    fill(
-      "Policies in a square of 4 pixels" + (state.selection ? ", of those selected" : ""),
-      colourBar(tints.return, [1, Math.round(Math.sqrt(counted.most)), counted.most].map(whole)),
-      make(
-        "p",
-        "Points would cover each other, so they are counted. Zoom in, or choose points under “Show”.",
-        "hint",
-      ),
-    );
-    return;
-  }
   if (scale) {
-    const { low, high, values } = scale,
+    const { low, high, middle, values } = scale,
       fine = (high - low) / 500 || 1,
       words = colour === "step" ? (v: number) => whole(Math.round(v)) : number;
+    const near = colour === "step" ? middle : Math.round(middle / fine) * fine;
     fill(
       scale.name,
       colourBar(
         scale.shades,
-        [low, Math.round((low + high) / 2 / fine) * fine, high].map((v) => words(v)),
+        [low, near, high].map((v) => words(v)),
       ),
     );
     if (data.group.some((_, i) => values[i] !== values[i] && own(i)))
@@ -111,8 +100,16 @@ export const drawKey = () => {
         ),
       ),
     );
-  if (state.lines && fewRuns() && data.runs.length)
+  if (density)
+    signs.append(
+      signOf(
+        "none",
+        `Squares of ${CELL} pixels with up to ${whole(counted.most)} policies; paler: fewer`,
+      ),
+    );
+  else if (state.lines && fewRuns() && data.runs.length)
     signs.append(signOf("ring", "first checkpoint of a run"), signOf("arrow", "last checkpoint"));
+  if (state.fresh) signs.append(signOf("ring fresh", "new"));
   if (data.runs.length && data.step.some((s, i) => s !== s && own(i)))
     signs.append(signOf("lone", "no training step"));
   if (data.reference.includes(1))
@@ -122,7 +119,7 @@ export const drawKey = () => {
 };
 
 export const startKey = () => {
-  on("data colour lines joins selection", drawKey);
+  on("data colour lines joins density", drawKey);
   on("view", () => {
     if (state.density) drawKey();
   });

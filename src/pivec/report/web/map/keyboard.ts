@@ -2,7 +2,7 @@
 import { announce, byId, whole } from "../format";
 import { app, set, state } from "../state";
 import { dropLasso, lassoPressed, outline, pressLasso } from "./lasso";
-import { fitAll, lookAt, moveBy, screenX, screenY, view, zoomAt } from "./map";
+import { fitRows, lookAt, moveBy, screenX, screenY, view, zoomAt } from "./map";
 import { factsOf } from "./overlay";
 import { crowdAt } from "./pointer";
 
@@ -99,7 +99,7 @@ export const startKeys = () => {
       }
     } else if (key === "+" || key === "=") zoomAt(1.3);
     else if (key === "-" || key === "−") zoomAt(1 / 1.3);
-    else if (key === "0") fitAll();
+    else if (key === "0") fitRows();
     else if (key === "Escape") letGo();
     else return;
     event.preventDefault();

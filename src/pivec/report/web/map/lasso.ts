@@ -47,6 +47,5 @@ export const pressLasso = (pressed: boolean) => {
 export const lassoPressed = (): boolean => byId("lasso").getAttribute("aria-pressed") === "true";
 
 export const startLasso = () => {
-  byId("lasso").addEventListener("click", () => pressLasso(!lassoPressed()));
   on("data", dropLasso);
 };
