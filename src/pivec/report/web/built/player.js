@@ -1,2 +1,2 @@
-// Made by `make page` from player_page.ts: 'sha256-WHBH+fL+Tw0/fcIHKcBYFTZQal/YczdpaI6QBDkfhTE='
+// Made by `make page` from player_page.ts: 'sha256-+OQlbMZl8foi2QXmymiTFYbhldwODI1V2vtudINEEIo='
 (()=>{document.documentElement.classList.add("ready");})();
