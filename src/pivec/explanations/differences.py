@@ -28,7 +28,8 @@ _TWO_ENDS = 1.3  # how much more two ends must distinguish than one
 _NEARLY = 0.95  # of the largest difference, which is as good
 _BLOCK = 1 << 18  # states that are looked at together
 _BINS = 24  # of a histogram
-_INNER = 0.005, 0.995  # quantiles that bins reach to; the first and the last bin are open
+# Quantiles that bins reach to, but no farther beyond the inner ones than these are apart.
+_INNER = 0.005, 0.05, 0.95, 0.995
 _FEATURES = 12  # of which there are histograms
 _SPREAD = 80_000_000  # values of states that histograms are made of
 _VERBS = {"began": "began to be", "stopped": "stopped being"}
@@ -376,7 +377,9 @@ def feature_histograms(
         first = int(np.searchsorted(states, _SPREAD / len(chosen), side="right"))
         if first == 0:
             return None
-        notes.append(f"of the first {first} of up to {len(states)} episodes of each policy")
+        notes.append(
+            f"the first {first} of up to {len(states)} episodes of each policy are counted"
+        )
         records = [record.first(first) for record in data.records]
         data = VisitedStates(records, data.feature_names, data.environment)
     shown = tuple(features[j] for j in chosen)
@@ -398,7 +401,9 @@ def _bins(values: Array, is_flag: bool) -> Array:
         middles = (different[1:] + different[:-1]) / 2.0
         gaps = (middles - different[:-1], different[1:] - middles) if len(middles) else ([0.5],) * 2
         return np.concatenate([[different[0] - gaps[0][0]], middles, [different[-1] + gaps[1][-1]]])
-    low, high = np.quantile(values, _INNER)
+    low, inner, outer, high = np.quantile(values, _INNER)
+    width = outer - inner
+    low, high = max(low, inner - width), min(high, outer + width)
     if high <= low:  # nearly all are the same
         low, high = different[[0, -1]]
     size = 10.0 ** (math.floor(math.log10((high - low) / _BINS)) - 2)

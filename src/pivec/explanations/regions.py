@@ -362,19 +362,19 @@ def render_visits(
     jobs: Sequence[Any] = (),
     on_drawn: OnDrawn | None = None,
 ) -> tuple[list[Frame], list[Any]]:
-    """Render visited states; run other jobs of `render` with them, and return their results."""
+    """Render visited states; run other jobs of `render` before them, and return their results."""
     steps: dict[tuple[str, int], list[int]] = {}  # by policy and episode
     for visit in visits:
         steps.setdefault((visit.policy, visit.episode), []).append(visit.step)
     wanted = list(zip(replayer.stored_many(list(steps)), steps.values(), strict=True))
-    made = render([*frame_jobs(replayer, wanted, folder), *jobs], progress, on_drawn)
-    files = dict(zip(steps, made, strict=False))
+    made = render([*jobs, *frame_jobs(replayer, wanted, folder)], progress, on_drawn)
+    files = dict(zip(steps, made[len(jobs) :], strict=True))
     frames = []
     for visit in visits:
         found = files[visit.policy, visit.episode]
         failed = isinstance(found, str)
         frames.append(Frame(visit, None, found) if failed else Frame(visit, found[visit.step]))
-    return frames, made[len(steps) :]
+    return frames, made[: len(jobs)]
 
 
 def _region_frames(

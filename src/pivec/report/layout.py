@@ -34,9 +34,9 @@ N_COMPONENTS, MANY_ROWS = 50, 1000
 FEW_REFERENCES = 30  # with fewer, a new policy is put among its nearest by weight alone
 N_NEAREST = 5
 PLACING_PERPLEXITY = 5.0  # openTSNE's choice for new points: the five nearest or so decide
-# t-SNE of more episodes takes too long for a report. A change of their last bits moved them by up
-# to a third of the map after 250 early steps, and by less than a billionth of it after 100.
-LANDMARKS, FEW_STEPS = 500, 100
+# t-SNE of more episodes takes too long for a report. A change of their last bits moved episodes by
+# up to a third of the map after 250 early steps, 5 % after 100, and some billionths of it after 50.
+LANDMARKS, EARLY_STEPS, LATE_STEPS = 500, 50, 100
 DECIMALS = 9  # of coordinates of episodes: equal ones may differ by rounding
 OPTIMAL_ROWS = 500  # of a tree whose leaves are ordered optimally, in time of at least n²
 MAX_LEAVES = 4000  # of a tree; more take too long for a picture
@@ -483,13 +483,13 @@ def landmark_tsne(points: Array, sample: Array) -> Array:
     --------
     >>> sample = np.array([[0.0], [1.0], [5.0]])
     >>> landmark_tsne(np.array([[5.0], [5.1], [0.5]]), sample).round(3)[:, 0]
-    array([ 3.   ,  3.   , -1.5  ])
+    array([ 3. ,  3. , -1.5])
     """
     chosen = sample[np.sort(np.random.default_rng(0).permutation(len(sample))[:LANDMARKS])]
     chosen = chosen.round(DECIMALS) + 0.0
     # Equal ones would push each other apart.
     landmarks = chosen[np.sort(np.unique(chosen, axis=0, return_index=True)[1])]
-    made = tsne_map(landmarks, n_iter=FEW_STEPS, n_early=FEW_STEPS)
+    made = tsne_map(landmarks, n_iter=LATE_STEPS, n_early=EARLY_STEPS)
     squares = squared_euclidean(points.round(DECIMALS), landmarks)
     near = squares.min(axis=1, keepdims=True)
     weights = np.divide(near, squares, out=np.ones_like(squares), where=squares > 0.0) ** 3

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from pivec.characterizations import Measured
 from pivec.errors import UsageError
-from pivec.figures import group_colours, to_png
+from pivec.figures import group_colours, spread_out, to_png, to_vector
 from pivec.files import atomic_write, cell, make_folder, write_csv
 from pivec.report.distance_figures import MAX_RUNS, groups_figure, heatmap_figure, travel_band
 from pivec.report.findings import (
@@ -42,7 +42,7 @@ from pivec.report.findings import (
 from pivec.report.groups import GROUP_COLUMNS, PAIR_COLUMNS, permanova_sentence
 from pivec.report.layout import has_groups
 from pivec.report.policy_map import METHOD_NAMES, map_figure
-from pivec.report.script_data import MAX_COLOURS, page_data
+from pivec.report.script_data import MAX_COLOURS, Content, page_data
 from pivec.run_log import versions
 from pivec.statistics import LEVEL, Travel
 from pivec.terminal import encodable, printable, shortened
@@ -81,7 +81,7 @@ def write_results(folder: str | os.PathLike[str], findings: Findings) -> Path:
     """Write the tables, pictures and page of a comparison; return the path of the page.
 
     These are distances.csv (or distances.npz), pairs.csv, map.csv, kinds.csv and episodes.csv (if
-    there are regions and states), distances.png, map.png and report.html.
+    there are regions and states), distances.png, map.png (or .svg or .pdf) and report.html.
     """
     home = make_folder(folder)
     write_distances(home, findings.policies.labels, findings.measured)
@@ -96,10 +96,13 @@ def write_results(folder: str | os.PathLike[str], findings: Findings) -> Path:
         else:
             rows = result.rows()
             write_csv(home / name, list(rows[0]), (map(cell, row.values()) for row in rows))
-    pictures = Pictures.of(findings)
-    for name, png in (("distances.png", pictures.heatmap), ("map.png", pictures.map)):
-        with atomic_write(home / name) as file:
-            file.write(png)
+    pictures, kind = Pictures.of(findings), findings.log.settings.get("figures", "png")
+    for name, png, draw in (
+        ("distances", pictures.heatmap, heatmap_figure),
+        ("map", pictures.map, _map),
+    ):
+        with atomic_write(home / f"{name}.{kind}") as file:
+            file.write(png if kind == "png" else to_vector(draw(findings), kind))
     write_page(home / "report.html", report_html(findings, pictures))
     return home / "report.html"
 
@@ -314,14 +317,19 @@ class Pictures(NamedTuple):
     @classmethod
     def of(cls, findings: Findings) -> Pictures:
         """Draw the map and the heatmap."""
-        on_map = map_figure(findings.policies, findings.subtitle, links=findings.links)
-        return cls(to_png(on_map), to_png(heatmap_figure(findings)))
+        return cls(to_png(_map(findings)), to_png(heatmap_figure(findings)))
 
 
-def report_html(findings: Findings, pictures: Pictures | None = None, live: str = "") -> str:
+def _map(findings: Findings) -> Figure:
+    return map_figure(findings.policies, findings.subtitle, links=findings.links)
+
+
+def report_html(
+    findings: Findings, pictures: Pictures | None = None, live: Content | None = None
+) -> str:
     """Render the page of a comparison; pictures are drawn unless they are given.
 
-    ``live`` is the version of the data if a server sends the page, which then asks it for more.
+    ``live`` is the data of the page if a server sends it, which is then asked for more.
     """
     measured, groups = findings.measured, findings.groups
     pictures = pictures or Pictures.of(findings)
@@ -346,7 +354,7 @@ def report_html(findings: Findings, pictures: Pictures | None = None, live: str 
         ],
         map_png=_address(pictures.map),
         map_method=METHOD_NAMES.get(findings.map_method, findings.map_method),
-        data=page_data(findings, live),
+        data=page_data(findings) if live is None else live,
         # The page is shown to others: where on a disk it was made is left out.
         folder=folder.name if folder.is_absolute() else str(folder),
         volatile=_TIME,
@@ -381,7 +389,9 @@ def _listed_pairs(findings: Findings) -> list[tuple[str, list[dict[str, Any]]]]:
         ),
         "Farthest pairs": measured.farthest,
     }
-    found = {heading: pairs.take(range(min(MAX_PAIRS, len(pairs)))) for heading, pairs in lists.items()}
+    found = {
+        heading: pairs.take(range(min(MAX_PAIRS, len(pairs)))) for heading, pairs in lists.items()
+    }
     rows = {heading: findings.rows_of(pairs) for heading, pairs in found.items()}
     labels = [name for own in rows.values() for row in own for name in (row.policy, row.other)]
     names = dict(zip(labels, shorten_names(labels, 24), strict=True))
@@ -403,6 +413,12 @@ def _listed_pairs(findings: Findings) -> list[tuple[str, list[dict[str, Any]]]]:
         for heading, pairs in found.items()
         if len(pairs)
     ]
+
+
+def waiting_html(title: str, words: str, notes: Sequence[str] = ()) -> str:
+    """Render what a server sends before there is a page to show."""
+    head: dict[str, Any] = {"title": title, "lead": words, "environment": "", "figures": {}}
+    return render("waiting.html", resource("page.css"), notes=notes, **head)
 
 
 def summary(findings: Findings) -> str:
@@ -530,21 +546,3 @@ def travel_plot(travels: Sequence[Travel], colours: Mapping[str, str]) -> dict[s
             if first <= tick <= last
         ],
     }  # fmt: skip
-
-
-def spread_out(heights: Sequence[float], gap: float, lowest: float, highest: float) -> list[float]:
-    """Move labels as little as possible so that they keep a distance from each other.
-
-    They stay between ``lowest`` and ``highest``, unless there are too many.
-    """
-    from sklearn.isotonic import isotonic_regression
-
-    # Less the gaps below it, each label must only be no lower than the one before.
-    order = np.argsort(heights, kind="stable")
-    gaps = gap * np.arange(len(heights))
-    room = max(highest - gaps[-1], lowest)
-    places = np.empty(len(heights))
-    places[order] = gaps + isotonic_regression(
-        np.asarray(heights)[order] - gaps, y_min=lowest, y_max=room
-    )
-    return places.tolist()

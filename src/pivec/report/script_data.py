@@ -52,11 +52,14 @@ NEAREST = 10  # of each policy, if there is room for nothing else
 _ROOM, _MORE_ROOM = 11.5e6, 38e6
 _UNKNOWN = 65535  # an overlap; others are parts of 65534
 _SHIFTS, _LEAST = 3, 0.1  # features of a region, and the least share of its part that they have
-_PARTS, _AVERAGES = 12, 20  # regions and means of features of a pair
+_PARTS, _AVERAGES = 10, 16  # regions and means of features of a pair
 
 
 def page_data(findings: Findings, live: str = "") -> Content:
-    """Collect everything that the script shows, as values that JSON can hold."""
+    """Collect everything that the script shows, as values that JSON can hold.
+
+    ``live`` is the version of the data on a page whose server can be asked for more.
+    """
     policies, colours = findings.policies, findings.policies.group_colours
     number = {name: k for k, name in enumerate(colours)}
     content: Content = {
@@ -102,7 +105,7 @@ def page_data(findings: Findings, live: str = "") -> Content:
         "episodes": episode_data(findings),
     }
     content |= _distances(findings, size_of(content))
-    return content | {"words": _words(content)}
+    return content | {"words": _words(content, is_live=bool(live))}
 
 
 def _policy_columns(rows: PolicyTable, number: dict[str, int]) -> dict[str, Column]:
@@ -172,42 +175,6 @@ def _regions(findings: Findings) -> Content | None:
         if values is not None and values.size <= MOST_VALUES:
             content[name] = _shares(values.T)
     return content
-
-
-def episode_data(findings: Findings) -> Content | None:
-    """Return the map of episodes; ``unusual`` are those to mark, farthest first. None without."""
-    if (found := findings.episodes) is None:
-        return None
-    rows = {label: i for i, label in enumerate(findings.policies.labels)}
-    # A sixteen-thousandth of the map cannot be seen, and packs better.
-    step = 2.0 ** (math.frexp(float(np.ptp(found.positions, axis=0).max()))[1] - 14)
-    positions = np.rint(found.positions / step) * step
-    with np.errstate(over="ignore"):  # as good as infinite
-        times = found.times.astype(np.float16)
-    return {
-        "n": len(found),
-        "policy": numbers([rows[label] for label in found.policies], "i4"),
-        "number": numbers(found.episodes, "i4"),
-        "kind": numbers(found.kind, "u1"),
-        "x": numbers(positions[:, 0], "f4"),
-        "y": numbers(positions[:, 1], "f4"),
-        "times": numbers(times, "f4"),
-        "returns": numbers(found.returns, "f4"),
-        "length": numbers(found.lengths, "i4"),
-        "seed": text("" if seed < 0 else str(seed) for seed in found.seeds.tolist()),
-        "unusual": found.unusual.tolist(),
-        "kinds": [
-            {
-                "number": kind.number,
-                "name": printable(kind.name),
-                "share": _short(kind.share),
-                "policy": rows[kind.policy],
-                "episode": kind.episode,
-            }
-            for kind in found.kinds.kinds
-        ],
-        "words": found.words,
-    }
 
 
 def _shares(values: Array) -> Column:
@@ -301,6 +268,42 @@ def run_story(findings: Findings, group: str, story: RunExplanation | None = Non
             for phase in (story.phases if story else ())
         ],
         "note": _sentences(notes),
+    }
+
+
+def episode_data(findings: Findings) -> Content | None:
+    """Return the map of episodes; ``unusual`` are those to mark, farthest first. None without."""
+    if (found := findings.episodes) is None:
+        return None
+    rows = {label: i for i, label in enumerate(findings.policies.labels)}
+    # A sixteen-thousandth of the map cannot be seen, and packs better.
+    step = 2.0 ** (math.frexp(float(np.ptp(found.positions, axis=0).max()))[1] - 14)
+    positions = np.rint(found.positions / step) * step
+    with np.errstate(over="ignore"):  # as good as infinite
+        times = found.times.astype(np.float16)
+    return {
+        "n": len(found),
+        "policy": numbers([rows[label] for label in found.policies], "i4"),
+        "number": numbers(found.episodes, "i4"),
+        "kind": numbers(found.kind, "u1"),
+        "x": numbers(positions[:, 0], "f4"),
+        "y": numbers(positions[:, 1], "f4"),
+        "times": numbers(times, "f4"),
+        "returns": numbers(found.returns, "f4"),
+        "length": numbers(found.lengths, "i4"),
+        "seed": text("" if seed < 0 else str(seed) for seed in found.seeds.tolist()),
+        "unusual": found.unusual.tolist(),
+        "kinds": [
+            {
+                "number": kind.number,
+                "name": printable(kind.name),
+                "share": _short(kind.share),
+                "policy": rows[kind.policy],
+                "episode": kind.episode,
+            }
+            for kind in found.kinds.kinds
+        ],
+        "words": found.words,
     }
 
 
@@ -429,9 +432,11 @@ def _pair_columns(pairs: Pairs, known: Container[str] = ("low", "overlap")) -> C
     return content
 
 
-def _words(content: Content) -> str:
-    """Say what the page's own distances are worth, and what this file does not hold."""
+def _words(content: Content, *, is_live: bool) -> str:
+    """Say what the page's own distances are worth, and what it does not hold."""
     serve = "For all exact distances, run pivec serve OUT, where OUT is this comparison's folder."
+    if is_live:
+        serve = "The distance of two selected policies is exact."
     if content["pairs"]:
         return ""
     if content["points"]:
@@ -443,8 +448,8 @@ def _words(content: Content) -> str:
         )
     if content["near"]:
         k = content["near"]["k"]
-        return f"This file contains only the {k} nearest neighbours of each policy. {serve}"
-    return f"This file contains no distances. {serve}" if content["n"] > 1 else ""
+        return f"This page contains only the {k} nearest neighbours of each policy. {serve}"
+    return f"This page contains no distances. {serve}" if content["n"] > 1 else ""
 
 
 # Numbers are little-endian, the first bytes of all before the second bytes of all and so on: bytes

@@ -38,6 +38,7 @@ from pivec.options import (
     CollectOptions,
     CompareKeywords,
     DescribeOptions,
+    FigureOptions,
     PrecisionOptions,
     ReplayKeywords,
     ReplayOptions,
@@ -95,7 +96,7 @@ _GROWTH = 1.1, 2.0  # by what factor a policy's episodes may grow in a round
 
 
 @on_engine
-@takes_options(CollectOptions, DescribeOptions, PrecisionOptions)
+@takes_options(CollectOptions, DescribeOptions, PrecisionOptions, FigureOptions)
 def compare(
     env: Any,
     policies: Any = None,
@@ -142,8 +143,8 @@ def compare(
     if policies is None:
         env, policies = None, env
     given = {"episodes": episodes, "seed": seed} | options
-    collecting, describing, precision = split_options(
-        given, CollectOptions, DescribeOptions, PrecisionOptions
+    collecting, describing, precision, figures = split_options(
+        given, CollectOptions, DescribeOptions, PrecisionOptions, FigureOptions
     )
     log = RunLog(check_folder(out), command)
     method, earlier, collecting = prepare(describing, collecting, progress)
@@ -152,7 +153,7 @@ def compare(
         log.settings |= collector.settings
         if collector.acting:
             log.settings["episodes"] = episodes
-        log.settings["margin"] = precision.margin
+        log.settings |= {"margin": precision.margin, "figures": figures.format}
         data, stopped = collect_until(collector, method, precision, earlier is not None, progress)
     space = describe(data, log, method, earlier, collector.settings, stopped)
     return write(space, log, seed, data)

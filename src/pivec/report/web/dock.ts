@@ -29,7 +29,7 @@ const press = (event: KeyboardEvent) => {
 };
 
 /** Names that Python wrote get the colours of runs and classes that this scheme has. */
-export const recolour = () => {
+const recolour = () => {
   for (const dot of document.querySelectorAll<HTMLElement>("#dock tr > * > .entity > .dot")) {
     const { run, class: number } = (dot.parentElement as HTMLElement).dataset;
     if (run !== undefined) dot.style.background = groupColour(Number(run));
@@ -71,6 +71,7 @@ export const dockPart = () => {
   byId("tabs").addEventListener("keydown", press);
   on("tab data", show);
   on("colour data", recolour);
+  document.addEventListener("pivec-renewed", recolour);
   recolour();
   if (byId("splitter")) splitter();
   show();

@@ -74,7 +74,7 @@ const sideOf = (sheet: Sheet, name: string, alone: boolean) => {
   image.addEventListener("error", () =>
     box.replaceWith(make("p", "none", "The picture is not beside the page.")),
   );
-  const mark = alone ? [] : [make("b", "mark", name)];
+  const mark = alone ? [] : [make("b", "mark", name), " "];
   const head = make("p", "label", ...mark, make("span", "", `${sheet.label}, ${played}`));
   const node = make("div", "shown", head, box, make("p", "now", at));
   node.dataset.side = name;

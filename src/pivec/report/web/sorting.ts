@@ -28,8 +28,12 @@ export const asButton = (cell: any, className?: string): any => {
   return button;
 };
 
-/** Make the heads of small tables buttons, those that a server sent anew as well. */
 export const sortingPart = () => {
+  sortable();
+  document.addEventListener("pivec-renewed", sortable);
+};
+
+const sortable = () => {
   for (const table of document.querySelectorAll("table.sortable:not(:has(thead button))") as any) {
     [...table.tHead.rows[0].cells].forEach((head, column) =>
       asButton(head).addEventListener("click", () => sortTable(head, column, table)),

@@ -19,10 +19,9 @@ const Player = ({ clip, begin }: { clip: Clip; begin: boolean }) => {
   useLayoutEffect(() => player(box.current!, clip, { begin }), [key]);
   return (
     <figure class="clip">
-      <figcaption>
-        <b>{clip.title}</b> <small>{clip.words}</small>
-      </figcaption>
+      <h4>{clip.title}</h4>
       <div ref={box} />
+      <figcaption class="hint">{clip.words}</figcaption>
     </figure>
   );
 };
