@@ -181,15 +181,15 @@ class Snapshot:
         """
         labels = self.space.descriptions.labels
         answer = {"a": labels[i], "b": labels[j], "level": LEVEL} | self._numbers(i, j)
-        answer |= {"difference": None, "reason": ""}
+        answer |= {"difference": None, "reason": "", "spreads": None}
         try:
+            answer["spreads"] = report.pair_spreads(self.findings, i, j)
             found = self.explanation(i, j)
             answer["difference"] = report.decomposition_data(
                 found.decomposition, found.features, found.notes, found.rules
             )
         except PivecError as error:
             answer["reason"] = str(error)
-        answer["spreads"] = report.pair_spreads(self.findings, i, j)
         return _json(printable_texts(plain(answer)))
 
     def _run(self, group: str) -> bytes:
