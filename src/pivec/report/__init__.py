@@ -5,6 +5,7 @@ groups             comparison of groups of runs, and its tables
 layout             positions on the map and orders in heatmaps
 policy_map         the map of policies as a picture
 distance_figures   pictures of the heatmap, of runs and of groups of runs
+site               the pages of a comparison folder, and links between them
 script_data        the data of the page's script in web/
 pages              the files of a comparison, and pages from templates/
 console            what commands print

@@ -46,6 +46,7 @@ from pivec.report.layout import positions_of as positions_of
 from pivec.report.layout import tsne_map as tsne_map
 from pivec.report.pages import content_policy as content_policy
 from pivec.report.pages import key_figures as key_figures
+from pivec.report.pages import link_pages as link_pages
 from pivec.report.pages import report_html as report_html
 from pivec.report.pages import script as script
 from pivec.report.pages import summary as summary
@@ -57,3 +58,7 @@ from pivec.report.pages import write_results as write_results
 from pivec.report.policy_map import map_figure as map_figure
 from pivec.report.script_data import decomposition_data as decomposition_data
 from pivec.report.script_data import page_data as page_data
+from pivec.report.site import Links as Links
+from pivec.report.site import SitePage as SitePage
+from pivec.report.site import is_page as is_page
+from pivec.report.site import site_pages as site_pages

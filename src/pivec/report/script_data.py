@@ -3,30 +3,25 @@
 from __future__ import annotations
 
 import base64
-import json
 import math
-import os
-import warnings
 import zlib
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import compress, islice
+from itertools import compress
 from operator import index
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pivec.characterizations import WHERE, Decomposition
-from pivec.errors import PivecError, PivecWarning
-from pivec.explanations import FOLDER, Feature, Rules, worth_listing
+from pivec.explanations import Feature, Rules, worth_listing
 from pivec.figures import colour_scale, group_colours
-from pivec.files import read_regular
 from pivec.report.findings import Findings, PolicyTable
+from pivec.report.site import BROKEN, address, explanation_files, read_json, site_pages
 from pivec.statistics import Pairs
 from pivec.terminal import printable
 
@@ -75,6 +70,7 @@ def page_data(findings: Findings, live: str = "") -> Content:
             for rows, found in findings.decompositions.items()
         ],
         "media": panel_media(findings),
+        "pages": page_links(findings),
     }
     content |= _distances(findings, size_of(content))
     return content | {"words": _words(content)}
@@ -428,15 +424,9 @@ def _squares(rows: NDArray[Any], pairs: NDArray[np.intp]) -> Array:
 # that belong to this comparison.
 
 _PICTURES = (".webp", ".png")
-_BYTES, _ALL_BYTES = (
-    1 << 24,
-    1 << 26,
-)  # of a JSON file (64 regions of 350 features take half), of all
-_FOLDERS, _PAIRS, _CLIPS, _FRAMES = 400, 200, 20, 400  # that are looked at
+_PAIRS, _CLIPS, _FRAMES = 200, 20, 400  # that are looked at
 _LETTERS = 4000  # of a text
 _SAME = 1e-3  # of a distance: another comparison has another one
-# What reading a file with another content may raise.
-_BROKEN = (KeyError, TypeError, ValueError, AttributeError, OverflowError)
 
 
 def panel_media(findings: Findings) -> Content:
@@ -451,12 +441,27 @@ def panel_media(findings: Findings) -> Content:
     }
 
 
+def page_links(findings: Findings) -> list[Content]:
+    """Return the pages of the comparison, with the rows of their policies or the run's number."""
+    rows = {row.label: i for i, row in enumerate(findings.policies)}
+    number = {name: k for k, name in enumerate(findings.policies.group_colours)}
+    result = []
+    for page in site_pages(findings.log.folder):
+        link: Content = {"kind": page.kind, "title": page.title, "href": page.href()}
+        if page.kind == "pair" and all(name in rows for name in page.names):
+            link["rows"] = [rows[name] for name in page.names]
+        if page.kind == "run" and page.names[0] in number:
+            link["group"] = number[page.names[0]]
+        result.append(link)
+    return result
+
+
 def explained_pairs(findings: Findings, folder: Path) -> list[Content]:
     """Find clips and pictures of pairs that were explained in this comparison."""
     rows = {row.label: i for i, row in enumerate(findings.policies)}
     result: dict[frozenset[int], Content] = {}
     for file, content in _explanations(folder):
-        with suppress(*_BROKEN):
+        with suppress(*BROKEN):
             explanation = content["decomposition"]
             a, b = (rows[label] for label in explanation["labels"])
             if a == b or len(result) >= _PAIRS:
@@ -468,7 +473,7 @@ def explained_pairs(findings: Findings, folder: Path) -> list[Content]:
             shown = {
                 "a": a,
                 "b": b,
-                "page": _address(folder, file.with_name("explain.html")),
+                "page": address(folder, file.with_name("explain.html")),
                 "clips": _with_pictures(folder, file.parent, content.get("clips"), _CLIPS, _clip),
                 "frames": _with_pictures(
                     folder, file.parent, content.get("frames"), _FRAMES, _frame
@@ -482,7 +487,7 @@ def explained_pairs(findings: Findings, folder: Path) -> list[Content]:
 def region_pictures(findings: Findings, folder: Path) -> list[Content]:
     """Find the pictures of regions that `pivec regions --frames` left."""
     names = dict(enumerate(findings.region_names))
-    content = _read(folder, folder / "regions.json") if names else None
+    content = read_json(folder, folder / "regions.json") if names else None
 
     def region(entry: Content) -> Content:
         number = index(entry["number"])
@@ -501,12 +506,12 @@ def _with_pictures(
     """Make what the page shows of entries, leaving out what is broken or has no picture."""
     result: list[Content] = []
     for entry in entries if isinstance(entries, list) else ():
-        with suppress(*_BROKEN):
+        with suppress(*BROKEN):
             shown, file = make(entry), home / entry["path"]
             if len(str(file)) > _LETTERS or file.suffix.lower() not in _PICTURES:
                 continue
-            if (address := _address(folder, file)) and len(result) < most:
-                result.append({"src": address} | shown)
+            if (source := address(folder, file)) and len(result) < most:
+                result.append({"src": source} | shown)
     return result
 
 
@@ -531,45 +536,6 @@ def _text(value: Any) -> str:
 
 def _explanations(folder: Path) -> Iterator[tuple[Path, Content]]:
     """Find explanations of pairs: of folders of their own, then those of the overview."""
-    root = folder / FOLDER
-    names: list[str] = []
-    with suppress(OSError):
-        names = sorted(entry.name for entry in islice(os.scandir(root), _FOLDERS))
-    left = _ALL_BYTES
-    for name in names:
-        file = root / name / "explain.json"
-        content = _read(folder, file) if left > 0 else None
-        if content is not None:
-            left -= file.stat().st_size
-            yield file, content
-    file = root / "explain.json"
-    pairs = (_read(folder, file) or {}).get("pairs")
-    yield from ((file, pair) for pair in (pairs if isinstance(pairs, list) else ()))
-
-
-def _read(folder: Path, file: Path) -> Content | None:
-    """Read a JSON object within the folder; None if it is none."""
-    with suppress(OSError, ValueError, RecursionError):
-        if not file.is_file() or not _within(folder, file):
-            return None
-        try:
-            content = json.loads(read_regular(file, _BYTES))
-        except PivecError as error:
-            warnings.warn(f"no pictures on the page: {error}", PivecWarning, stacklevel=2)
-            return None
-        return content if isinstance(content, dict) else None
-    return None
-
-
-def _address(folder: Path, file: Path) -> str | None:
-    """Return the address of a file from the page on; None if it is not within the folder."""
-    with suppress(OSError, ValueError, RuntimeError):  # loops of links, zeros in names
-        if file.is_file() and (within := _within(folder, file)):
-            return quote(os.fsencode(within.as_posix()))
-    return None
-
-
-def _within(folder: Path, file: Path) -> Path | None:
-    """Return the path of a file from the folder on, links followed; None if it is elsewhere."""
-    root, real = folder.resolve(), file.resolve()
-    return real.relative_to(root) if real.is_relative_to(root) else None
+    for file, content in explanation_files(folder):
+        pairs = content.get("pairs", [content])
+        yield from ((file, pair) for pair in (pairs if isinstance(pairs, list) else ()))
