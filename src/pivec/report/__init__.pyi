@@ -58,6 +58,7 @@ from pivec.report.pages import write_results as write_results
 from pivec.report.policy_map import map_figure as map_figure
 from pivec.report.script_data import decomposition_data as decomposition_data
 from pivec.report.script_data import page_data as page_data
+from pivec.report.site import REPORT as REPORT
 from pivec.report.site import Links as Links
 from pivec.report.site import SitePage as SitePage
 from pivec.report.site import is_page as is_page

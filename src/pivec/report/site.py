@@ -98,9 +98,7 @@ class Links:
         self._known: dict[tuple[str, ...], str] = {}
         own = None if folder is None or page is None else _relative(folder, page)
         if folder is not None and own is not None:
-            self._known = {
-                (page.kind, *page.names): page.href(own) for page in site_pages(folder)
-            }
+            self._known = {(page.kind, *page.names): page.href(own) for page in site_pages(folder)}
 
     def on_map(self, **words: str) -> str:
         """Return the address of a view of the report, such as ``a="ppo-0/step_0"``."""
