@@ -1,45 +1,36 @@
-"""Makes the page's script small: `make page`, after a change of src/pivec/report/web/*.js."""
+"""Bundles the scripts of the pages: `make page`, after a change in src/pivec/report/web."""
 
-import re
+import os
 import subprocess
 import sys
 from pathlib import Path
 
-from pivec.report.pages import BUILT, fingerprint, resource
+from pivec.report.pages import SCRIPTS, fingerprint, web_folder
 
-WEB = Path(__file__).parents[2] / "src/pivec/report/web"
-ENTRY = "main.js"
-_IMPORT = re.compile(r'^import\s*\{[^}]*\}\s*from\s*"\./([\w.-]+)";\n', re.MULTILINE)
-_EXPORT = re.compile(r"^export\s+", re.MULTILINE)
+HERE = Path(__file__).parent
 
 
-def joined() -> str:
-    """Join the modules, each after those it imports; names at the top level are shared by all."""
-    parts: dict[str, str] = {}
-
-    def add(name: str) -> None:
-        if name in parts:
-            return
-        source = resource(name)
-        parts[name] = ""  # modules may import each other
-        for other in _IMPORT.findall(source):
-            add(other)
-        del parts[name]  # after what it needs
-        parts[name] = _EXPORT.sub("", _IMPORT.sub("", source))
-
-    add(ENTRY)
-    return '"use strict";\n(() => {\n' + "".join(parts.values()) + "})();\n"
+def sources() -> str:
+    """Return everything that the bundles depend on."""
+    files = sorted(path for path in web_folder().rglob("*.ts*") if path.is_file())
+    return "".join(path.read_text(encoding="utf-8") for path in [*files, HERE / "package.json"])
 
 
 def main(tools: str) -> None:
-    code = joined()
-    terser = Path(tools, "node_modules/.bin/terser")
-    command = [terser, "--compress", "passes=2", "--mangle", "--ecma", "2022"]
-    small = subprocess.run(command, input=code, text=True, capture_output=True, check=True).stdout
-    first = f"// Made by `make page` from the modules beside it: {fingerprint(code)}\n"
-    (WEB / BUILT).parent.mkdir(exist_ok=True)
-    (WEB / BUILT).write_text(first + small.strip() + "\n", encoding="utf-8")
-    print(f"{BUILT}: {len(small):,} of {len(code):,} bytes")
+    """Bundle and minify each script; its first line identifies the sources."""
+    web, modules = web_folder(), Path(tools, "node_modules").resolve()
+    options = ["--bundle", "--minify", "--format=iife", "--target=es2022", "--charset=utf8"]
+    options += ["--jsx=automatic", "--jsx-import-source=preact", "--legal-comments=none"]
+    (web / "built").mkdir(exist_ok=True)
+    for built, entry in SCRIPTS.items():
+        command = [modules / ".bin/esbuild", web / entry, *options]
+        environment = os.environ | {"NODE_PATH": str(modules)}
+        run = subprocess.run(command, env=environment, text=True, capture_output=True, check=False)
+        if run.returncode:
+            sys.exit(run.stderr)
+        head = f"// Made by `make page` from {entry}: {fingerprint(sources())}\n"
+        (web / "built" / built).write_text(head + run.stdout.strip() + "\n", encoding="utf-8")
+        print(f"{built}: {len(run.stdout.encode()):,} bytes")
 
 
 if __name__ == "__main__":

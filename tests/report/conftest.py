@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from pivec.characterizations import Measured
 from pivec.report import Findings, PolicyRow, PolicyTable
+from pivec.report.pages import web_folder
 from pivec.run_log import RunLog
 from pivec.statistics import Intervals, Pairs, Travel, behaviour_classes
 
@@ -129,3 +137,33 @@ def make_log():
 @pytest.fixture
 def report():
     return small_report()
+
+
+@pytest.fixture(scope="session")
+def web_program(tmp_path_factory):
+    """Bundle code that uses the page's modules (``@web/...``) into a program that answers JSON."""
+    node, tools = shutil.which("node"), Path(sys.prefix, "node/node_modules")
+    if node is None or not (tools / ".bin/esbuild").exists():
+        pytest.skip("needs node, and the tools that `make check` installs")
+
+    def bundled(code):
+        folder = tmp_path_factory.mktemp("web")
+        (folder / "program.ts").write_text(code)
+        command = [tools / ".bin/esbuild", "program.ts", "--bundle", "--platform=node"]
+        command += [f"--alias:@web={web_folder()}", "--outfile=program.cjs", "--log-level=warning"]
+        subprocess.run(command, cwd=folder, env=os.environ | {"NODE_PATH": str(tools)}, check=True)
+
+        def program(asked):
+            done = subprocess.run(
+                [node, folder / "program.cjs"],
+                input=json.dumps(asked),
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            assert done.returncode == 0, done.stderr
+            return json.loads(done.stdout)
+
+        return program
+
+    return bundled

@@ -2,39 +2,24 @@
 
 from __future__ import annotations
 
-import json
-import shutil
-import subprocess
-from importlib.resources import files
-
 import numpy as np
 import pytest
 
 from pivec.text import shorten_names
 
 CALL = """
-import { squeezed } from "./names.mjs";
-const [names, room] = JSON.parse(process.argv[2]);
+import { readFileSync } from "node:fs";
+import { squeezed } from "@web/names";
+const { names, room } = JSON.parse(readFileSync(0, "utf-8"));
 console.log(JSON.stringify(names.map((name) => squeezed(name, room, names))));
 """
 
 
-@pytest.fixture
-def squeezed(tmp_path):
+@pytest.fixture(scope="module")
+def squeezed(web_program):
     """Give the function of the page's script, run by node."""
-    node = shutil.which("node")
-    if node is None:
-        pytest.skip("needs node")
-    source = (files("pivec.report") / "web" / "names.js").read_text(encoding="utf-8")
-    (tmp_path / "names.mjs").write_text(source, encoding="utf-8")
-    (tmp_path / "call.mjs").write_text(CALL, encoding="utf-8")
-
-    def call(names, room):
-        command = [node, tmp_path / "call.mjs", json.dumps([names, room])]
-        done = subprocess.run(command, capture_output=True, check=True)
-        return json.loads(done.stdout)
-
-    return call
+    program = web_program(CALL)
+    return lambda names, room: program({"names": names, "room": room})
 
 
 @pytest.mark.parametrize("room", [3, 16, 22, 40])

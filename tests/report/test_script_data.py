@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import shutil
-import subprocess
 from dataclasses import replace
-from importlib.resources import files
 
 import numpy as np
 import pytest
@@ -32,11 +29,12 @@ PAIRS = [(i, j) for i in range(N) for j in range(N) if i != j]
 AT = tuple(np.array(PAIRS).T)
 ASKED = """
 import { readFileSync } from "node:fs";
-import { unpack } from "./data.js";
-import { adopt } from "./state.js";
-import { measurer } from "./distances.js";
-import { differences, whyNoParts } from "./parts.js";
-const { content, pairs, rows } = JSON.parse(readFileSync("asked.json", "utf-8"));
+import { unpack } from "@web/data";
+import { adopt } from "@web/state";
+import { measurer } from "@web/distances";
+import { differences, whyNoParts } from "@web/parts";
+const { content, pairs, rows } = JSON.parse(readFileSync(0, "utf-8"));
+const answer = async () => {
 adopt(await unpack(content));
 const m = await measurer();
 const plain = (_, value) => (Number.isNaN(value) ? "NaN" : value);
@@ -46,6 +44,8 @@ console.log(JSON.stringify({
   words: m.words, complete: m.complete,
   parts: await Promise.all(pairs.map(([i, j]) => differences(i, j))), why: whyNoParts(),
 }, plain));
+};
+answer();
 """
 
 
@@ -85,26 +85,12 @@ def visited():
 
 
 @pytest.fixture(scope="module")
-def ask(tmp_path_factory):
+def ask(web_program):
     """Give what the page's modules answer about findings, run by node; NaN comes as text."""
-    node = shutil.which("node")
-    if node is None:
-        pytest.skip("needs node")
-    folder = tmp_path_factory.mktemp("web")
-    for file in (files("pivec.report") / "web").iterdir():
-        if file.name.endswith(".js"):
-            (folder / file.name).write_text(file.read_text("utf-8"), "utf-8")
-    (folder / "package.json").write_text('{"type": "module"}')
-    (folder / "ask.js").write_text(ASKED)
+    program = web_program(ASKED)
 
     def answers(findings, pairs=(), rows=()):
-        asked = {"content": page_data(findings), "pairs": pairs, "rows": list(rows)}
-        (folder / "asked.json").write_text(json.dumps(asked))
-        done = subprocess.run(
-            [node, "ask.js"], cwd=folder, capture_output=True, text=True, check=False
-        )
-        assert done.returncode == 0, done.stderr
-        return json.loads(done.stdout)
+        return program({"content": page_data(findings), "pairs": pairs, "rows": list(rows)})
 
     return answers
 

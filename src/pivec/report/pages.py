@@ -73,11 +73,9 @@ MAX_PAGE = 1 << 26  # bytes
 MAX_EMBEDDED = 6_000_000  # bytes of pictures within a page; others are links to files beside it
 SHARPEST = 125  # dpi: twice what the page is wide
 
-BUILT = "built/script.js"  # made by scripts/page/build.py
-STYLES = (
-    *("site.css", "page.css", "explore.css", "map.css", "panel.css", "tables.css"),
-    *("live.css", "print.css"),
-)
+# Bundles made by scripts/page/build.py, and the modules they start from.
+SCRIPTS = {"script.js": "main.tsx", "player.js": "player_page.ts"}
+STYLES = ("site.css", "page.css", "workbench.css", "print.css")
 _TIME = "Time taken"
 _HEADINGS = (  # of the navigation, with the kinds of pages
     ("Overview", "report"),
@@ -298,14 +296,19 @@ def json_for_script(data: Any) -> str:
     return text
 
 
+def web_folder() -> Path:
+    """Return the folder of styles and scripts."""
+    return Path(str(files("pivec.report").joinpath("web")))
+
+
 def resource(name: str) -> str:
     """Read a file of web/."""
-    return files("pivec.report").joinpath("web", name).read_text(encoding="utf-8")
+    return (web_folder() / name).read_text(encoding="utf-8")
 
 
-def script() -> str:
-    """Return the script of the report: the modules of web/, joined and minified by `make page`."""
-    return resource(BUILT).partition("\n")[2]
+def script(name: str = "script.js") -> str:
+    """Return a script of the pages: modules of web/, bundled and minified by `make page`."""
+    return resource(f"built/{name}").partition("\n")[2]
 
 
 def fingerprint(code: str) -> str:
@@ -421,6 +424,7 @@ def report_html(findings: Findings, pictures: Pictures | None = None, live: str 
         groups_test=permanova_sentence(groups.test) if groups else "",
         groups_png=picture(groups_figure(groups)) if groups else "",
         travels=travels,
+        run_numbers={name: k for k, name in enumerate(findings.policies.group_colours)},
         plot=travel_plot(travels[:MAX_RUNS], findings.policies.group_colours) if travels else None,
         max_static=MAX_STATIC,
         method=[" ".join(part.split()) for part in re.split(r"\n\s*\n", findings.method.strip())],
@@ -471,16 +475,16 @@ def _behaviours(findings: Findings) -> list[dict[str, Any]]:
     classes, policies = findings.behaviours, findings.policies
     if classes is None or len(policies) < 2:
         return []
-    members: dict[int, list[PolicyRow]] = {}
-    for row, number in zip(policies, classes.numbers, strict=True):
+    members: dict[int, list[int]] = {}
+    for i, number in enumerate(classes.numbers):
         if number is not None:
-            members.setdefault(number, []).append(row)
+            members.setdefault(number, []).append(i)
     return [
         {
             "number": number,
-            "medoid": policies[classes.medoids[number - 1]].label,
-            "members": [row.label for row in own],
-            "mean_return": _mean([row.mean_return for row in own]),
+            "medoid": classes.medoids[number - 1],
+            "members": own,
+            "mean_return": _mean([policies[i].mean_return for i in own]),
         }
         for number, own in sorted(members.items())
     ]

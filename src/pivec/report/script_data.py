@@ -274,7 +274,7 @@ def _words(content: Content) -> str:
 
 
 # Numbers are little-endian, the first bytes of all before the second bytes of all and so on: bytes
-# that are alike pack well. A text column is its lines. `web/data.js` reads them back.
+# that are alike pack well. A text column is its lines. `web/data.ts` reads them back.
 
 
 def numbers(values: ArrayLike, kind: str) -> Column:
@@ -335,7 +335,7 @@ class Rounded:
     error: Array  # of sampled distances, in shares of them
 
     def content(self) -> Content:
-        """Return what `web/distances.js` reads; codes column by column."""
+        """Return what `web/distances.ts` reads; codes column by column."""
         kind = "u2" if self.codes.max(initial=0) > 255 else "u1"
         return {
             "step": self.step,

@@ -68,7 +68,11 @@ MEDIA = "media"  # where addresses of pictures begin
 MEDIA_TYPES = {f".{kind}": f"image/{kind}" for kind in ("webp", "png", "gif", "jpeg")}
 MEDIA_TYPES[".jpg"] = MEDIA_TYPES[".jpeg"]
 # A page beside the report runs no script but what pivec ships for it, whatever the file holds.
-PAGE_HEADERS = {"Content-Security-Policy": report.content_policy("", "frame-ancestors 'none'")}
+PAGE_HEADERS = {
+    "Content-Security-Policy": report.content_policy(
+        report.script("player.js"), "frame-ancestors 'none'"
+    )
+}
 HEADERS = {
     "Content-Security-Policy": report.content_policy(
         report.script(), "connect-src 'self'", "frame-ancestors 'none'"

@@ -1,0 +1,209 @@
+// Colours of policies, all of them visible on the paper of both schemes.
+import { app, notify, on, state } from "./state";
+
+/** numbers as colours */
+export type Scale = {
+  name: string;
+  values: ArrayLike<number>;
+  low: number;
+  high: number;
+  shades: Uint32Array;
+};
+
+const SHADES = 128,
+  CONTRAST = 3.1; // somewhat above 3, as colours are rounded
+
+/** Colours of the page now: packed ones to paint with (0xAABBGGRR), names of CSS for the overlay. */
+export const theme = {
+  paper: 0,
+  lone: 0,
+  reference: 0,
+  soft: 0,
+  band: 0,
+  ink: "",
+  raised: "",
+  accent: "",
+  second: "",
+};
+/** Packed colours of runs and behaviours, the shades of scales, and how many behaviours are of more than one policy: the first ones. */
+export const tints = {
+  shared: 0,
+  groups: new Uint32Array(0),
+  palette: new Uint32Array(0),
+  return: new Uint32Array(0),
+  step: new Uint32Array(0),
+};
+let rowTints: Uint32Array | null = null;
+let dimmest = 0,
+  brightest = 1; // luminance of what can be seen on the paper
+
+/** Returns red, green and blue as amounts of light. */
+const light = (hex: string): number[] =>
+  [1, 3, 5].map((k) => {
+    const c = parseInt(hex.slice(k, k + 2), 16) / 255;
+    return c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4;
+  });
+const luminance = ([r, g, b]: number[]) => 0.2126 * r + 0.7152 * g + 0.0722 * b;
+/** `y`: luminance; returns lightness as it is seen, from 0 to 1. */
+const lightness = (y: number): number => (y > 0.008856 ? 1.16 * Math.cbrt(y) - 0.16 : 9.033 * y);
+/** `y`: the same hue with this luminance: darker by less light; lighter by half more light, half white. */
+const relit = (rgb: number[], y: number) => {
+  const now = luminance(rgb),
+    grow = Math.min(y / now, 1 / Math.max(...rgb)),
+    lit = rgb.map((c) => c * (y > now ? (1 + grow) / 2 : grow)),
+    part = luminance(lit);
+  return lit.map((c) => c + ((1 - c) * Math.max(0, y - part)) / (1 - part));
+};
+/** `rgb`: amounts of light; returns packed. */
+const packed = (rgb: number[]): number =>
+  rgb.reduce(
+    (sum, c, k) =>
+      sum +
+      Math.round(255 * (c <= 0.0031308 ? 12.92 * c : 1.055 * c ** (1 / 2.4) - 0.055)) * 256 ** k,
+    0xff000000,
+  );
+/** `colour`: packed. */
+export const css = (colour: number) =>
+  "#" + [0, 8, 16].map((k) => ((colour >>> k) & 255).toString(16).padStart(2, "0")).join("");
+/** Returns packed, darker or lighter where it would not be seen. */
+const visible = (hex: string): number => {
+  const rgb = light(hex);
+  return packed(relit(rgb, Math.min(brightest, Math.max(dimmest, luminance(rgb)))));
+};
+
+/** Returns the scale with its lightness pressed between what can be seen. */
+const shadesOf = (stops: string[]): Uint32Array => {
+  const rgb = stops.map(light),
+    first = lightness(luminance(rgb[0])),
+    last = lightness(luminance(rgb[rgb.length - 1]));
+  const low = Math.max(first, lightness(dimmest)),
+    high = Math.min(last, lightness(brightest));
+  return Uint32Array.from({ length: SHADES }, (_, k) => {
+    const at = (k / (SHADES - 1)) * (rgb.length - 1),
+      a = Math.min(rgb.length - 2, Math.floor(at)),
+      colour = rgb[a].map((c, j) => c + (rgb[a + 1][j] - c) * (at - a));
+    const l = low + ((high - low) * (lightness(luminance(colour)) - first)) / (last - first);
+    return packed(relit(colour, Math.min(brightest, Math.max(dimmest, ((l + 0.16) / 1.16) ** 3))));
+  });
+};
+
+const prepare = () => {
+  const style = getComputedStyle(document.documentElement),
+    read = (name: string) => style.getPropertyValue("--" + name).trim();
+  const raised = read("raised"),
+    reference = light(read("reference")),
+    back = luminance(light(raised)) + 0.05,
+    { blob, groupColours } = app.data;
+  [dimmest, brightest] = back > 0.23 ? [0, back / CONTRAST - 0.05] : [back * CONTRAST - 0.05, 1];
+  Object.assign(theme, {
+    raised,
+    ink: read("ink"),
+    accent: read("accent"),
+    second: read("b"),
+    paper: packed(light(raised)),
+    lone: visible(read("lone")),
+    reference: visible(read("reference")),
+    soft: visible(read("soft")),
+    band: packed(light(raised).map((c, k) => 0.3 * c + 0.7 * reference[k])),
+  });
+  Object.assign(tints, {
+    groups: Uint32Array.from(groupColours, visible),
+    palette: Uint32Array.from(blob.palette, visible),
+    return: shadesOf(blob.scales.return),
+    step: shadesOf(blob.scales.step),
+  });
+  const sizes = new Uint32Array(app.data.n + 1);
+  for (const b of app.data.behaviour) sizes[b]++;
+  tints.shared = sizes.reduce((last, size, b) => (size > 1 ? b : last), 0);
+  rowTints = null;
+};
+
+/** Returns from the least to the largest of the policies compared; null where they are not coloured by a number. */
+export const scaleOf = (id: string): Scale | null => {
+  const { n, reference, returns, step, features } = app.data,
+    feature = id.startsWith("feature:") ? features[Number(id.slice(8))] : null;
+  const values = feature ? feature.values : id === "return" ? returns : id === "step" ? step : [];
+  let low = Infinity,
+    high = -Infinity;
+  for (let i = 0; i < n; i++)
+    if (!reference[i]) {
+      if (values[i] < low) low = values[i];
+      if (values[i] > high) high = values[i];
+    }
+  const name = feature
+    ? feature.name + (feature.unit ? ` (${feature.unit})` : "")
+    : id === "return"
+      ? "Mean return"
+      : "Training step";
+  return low <= high
+    ? { name, values, low, high, shades: id === "step" ? tints.step : tints.return }
+    : null;
+};
+
+/** Returns what policies can be coloured by, so that it tells them apart. */
+export const colourings = (): { id: string; name: string }[] => {
+  const { groups, behaviour, features } = app.data;
+  const choices = [
+    ["return", "return"],
+    ["group", "run"],
+    ["step", "training step"],
+    ["behaviour", "behaviour"],
+    ...features.map((f, k) => ["feature:" + k, f.name]),
+  ];
+  const useful = choices.filter(([id]) => {
+    const scale = scaleOf(id);
+    return scale
+      ? scale.high > scale.low
+      : id === "group"
+        ? groups.length
+        : id === "behaviour" && behaviour.some((b) => b !== behaviour[0]);
+  });
+  return (useful.length ? useful : choices.slice(0, 1)).map(([id, name]) => ({ id, name }));
+};
+
+/** `g`: number of a run, −1 for none. */
+export const groupColour = (g: number): string => css(g < 0 ? theme.lone : tints.groups[g]);
+/** `b`: class of behaviour; returns packed; 0 without, grey where it is of one policy. */
+export const behaviourColour = (b: number): number =>
+  b < 1 ? 0 : b > tints.shared ? theme.lone : tints.palette[(b - 1) % tints.palette.length];
+
+/** Returns packed colours of all policies; 0 where the value is not known. */
+export const rowColours = (): Uint32Array => {
+  if (rowTints) return rowTints;
+  const { data } = app,
+    { colour } = state,
+    scale = scaleOf(colour),
+    span = scale ? scale.high - scale.low : 0;
+  rowTints = Uint32Array.from(data.group, (g, i) => {
+    if (data.reference[i]) return theme.reference;
+    if (colour === "group") return g < 0 ? theme.lone : tints.groups[g];
+    if (colour === "behaviour") return behaviourColour(data.behaviour[i]);
+    return scale && scale.values[i] === scale.values[i]
+      ? scale.shades[
+          Math.round((span > 0 ? (scale.values[i] - scale.low) / span : 0.5) * (SHADES - 1))
+        ]
+      : 0;
+  });
+  return rowTints;
+};
+
+/** Returns its colour under the colouring chosen. */
+export const colourOf = (i: number): string => css(rowColours()[i] || theme.lone);
+
+/** Begins before the other parts of the map. */
+export const startColours = () => {
+  const renew = () => {
+    prepare();
+    const known = colourings();
+    if (!known.some(({ id }) => id === state.colour)) state.colour = known[0].id;
+  };
+  renew();
+  on("data", renew);
+  on("colour", () => {
+    rowTints = null;
+  });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
+    prepare();
+    notify(new Set(["colour"]));
+  });
+};

@@ -1,0 +1,34 @@
+// Policies as a table for other programs (RFC 4180), the columns of map.csv.
+import { app } from "./state";
+
+const quoted = (text: string) =>
+  /[",\n\r]/.test(text) ? '"' + text.replaceAll('"', '""') + '"' : text;
+
+/** `value`: of single precision, in the digits that it has. */
+const single = (value: number) => (Number.isNaN(value) ? "" : String(Number(value.toPrecision(7))));
+
+/** Returns a line each. */
+export const tableText = (rows: Int32Array): string => {
+  const { data } = app;
+  const line = (i: number) =>
+    [
+      quoted(data.label[i]),
+      quoted(data.groups[data.group[i]] || ""),
+      Number.isNaN(data.step[i]) ? "" : data.step[i],
+      single(data.x[i]),
+      single(data.y[i]),
+      single(data.returns[i]),
+      data.episodes[i],
+      data.states[i],
+      quoted(data.source[i]),
+      Boolean(data.reference[i]),
+      Boolean(data.placed[i]),
+      data.behaviour[i] || "",
+    ].join(",");
+  return (
+    [
+      "label,group,step,x,y,mean_return,episodes,states,source,reference,placed,behaviour",
+      ...Array.from(rows, line),
+    ].join("\r\n") + "\r\n"
+  );
+};

@@ -1,0 +1,51 @@
+// Elements, and numbers as text. Text from data is set as text only.
+
+/** Returns the element of the page with this name. */
+export const byId = (id: string): any => document.getElementById(id);
+
+export const make = (tag: string, text?: string, className?: string): any => {
+  const node = document.createElement(tag);
+  if (text !== undefined) node.textContent = text;
+  if (className) node.className = className;
+  return node;
+};
+
+/** `digits`: in groups of three. */
+const grouped = (digits: string) => digits.replace(/\B(?=(\d{3})+(?!\d))/g, "\u202f");
+
+/** `digits`: at most so many significant ones. */
+export const number = (value: number, digits: number = 3) => {
+  if (!Number.isFinite(value)) return "–";
+  const size = Math.abs(value);
+  if (size !== 0 && (size < 1e-3 || size >= 1e7))
+    return value.toExponential(Math.max(0, digits - 1)).replace("e+", "e");
+  if (size >= 10 ** digits) return grouped(value.toFixed(0));
+  return String(Number(value.toPrecision(digits))).replace("-", "−");
+};
+
+/** `value`: a count, or NaN. */
+export const whole = (value: number) => (Number.isFinite(value) ? grouped(String(value)) : "–");
+
+/** `share`: from 0 to 1. */
+export const percent = (share: number) =>
+  Number.isFinite(share)
+    ? (100 * share).toFixed(share >= 0.0005 && share < 0.0995 ? 1 : 0) + " %"
+    : "–";
+
+/** Returns asks for it once a frame, however often it is called. */
+export const framed = (work: () => void): (() => void) => {
+  let waiting = false;
+  return () => {
+    if (waiting) return;
+    waiting = true;
+    requestAnimationFrame(() => {
+      waiting = false;
+      work();
+    });
+  };
+};
+
+/** `words`: that a screen reader says. */
+export const announce = (words: string) => {
+  byId("said").textContent = words;
+};

@@ -1,0 +1,2 @@
+// Starts the players of clips in pages without the workbench.
+document.documentElement.classList.add("ready");
