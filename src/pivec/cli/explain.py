@@ -268,13 +268,13 @@ def _check_question(
 
 def _update_site(comparison: Comparison, home: Path, quiet: bool) -> None:
     """Link the other pages of a comparison to one that was written there, and show its pictures."""
-    from pivec.report import link_pages
+    from pivec.report import link_pages, rewrite_report
 
     if not home.resolve().is_relative_to(comparison.folder.resolve()):
         return
     link_pages(comparison.folder)
     if comparison.report.is_file():
-        comparison.write_report()
+        rewrite_report(comparison.folder, comparison.findings)
         if not quiet:
             say(f"Also updated: {comparison.report}")
 

@@ -48,6 +48,7 @@ from pivec.report.pages import content_policy as content_policy
 from pivec.report.pages import key_figures as key_figures
 from pivec.report.pages import link_pages as link_pages
 from pivec.report.pages import report_html as report_html
+from pivec.report.pages import rewrite_report as rewrite_report
 from pivec.report.pages import script as script
 from pivec.report.pages import summary as summary
 from pivec.report.pages import write_distances as write_distances

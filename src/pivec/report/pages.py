@@ -33,6 +33,7 @@ from pivec.report.distance_figures import MAX_RUNS, groups_figure, heatmap_figur
 from pivec.report.findings import (
     DISTANCES_CSV,
     DISTANCES_NPZ,
+    SPACE,
     UNSURE,
     Findings,
     PairRow,
@@ -43,7 +44,7 @@ from pivec.report.groups import GROUP_COLUMNS, PAIR_COLUMNS, permanova_sentence
 from pivec.report.layout import has_groups
 from pivec.report.policy_map import METHOD_NAMES, map_figure
 from pivec.report.script_data import page_data
-from pivec.report.site import REPORT, SitePage, site_pages
+from pivec.report.site import REPORT, SitePage, site_pages, within
 from pivec.run_log import versions
 from pivec.statistics import LEVEL, Travel
 from pivec.terminal import encodable, printable, shortened
@@ -76,6 +77,7 @@ SHARPEST = 125  # dpi: twice what the page is wide
 # Bundles made by scripts/page/build.py, and the modules they start from.
 SCRIPTS = {"script.js": "main.tsx", "player.js": "player_page.ts"}
 STYLES = ("site.css", "page.css", "workbench.css", "print.css")
+PICTURE_FILES = "map.png", "distances.png"
 _TIME = "Time taken"
 _HEADINGS = (  # of the navigation, with the kinds of pages
     ("Overview", "report"),
@@ -104,7 +106,7 @@ def write_results(folder: str | os.PathLike[str], findings: Findings) -> Path:
         rows = findings.kinds.rows()
         write_csv(home / "kinds.csv", list(rows[0]), (map(cell, row.values()) for row in rows))
     pictures = Pictures.of(findings)
-    for name, png in (("distances.png", pictures.heatmap), ("map.png", pictures.map)):
+    for name, png in zip(PICTURE_FILES, pictures, strict=True):
         with atomic_write(home / name) as file:
             file.write(png)
     write_page(home / "report.html", report_html(findings, pictures))
@@ -243,6 +245,16 @@ def write_page(path: str | os.PathLike[str], page: str) -> None:
     """Write a page; an earlier one is replaced when the new one is complete."""
     with atomic_write(path, "w") as file:
         file.write(encodable(page))
+
+
+def rewrite_report(folder: Path, findings: Findings) -> None:
+    """Write report.html again, with the PNG files beside it unless the space is newer."""
+    files, pictures = [folder / name for name in PICTURE_FILES], None
+    with contextlib.suppress(OSError, PivecError):
+        drawn = min(file.stat().st_mtime_ns for file in files if within(folder, file))
+        if drawn >= (folder / SPACE / "space.npz").stat().st_mtime_ns:
+            pictures = Pictures(*(read_regular(file, MAX_PAGE) for file in files))
+    write_page(folder / REPORT, report_html(findings, pictures))
 
 
 def link_pages(folder: Path) -> None:
