@@ -51,7 +51,12 @@ def page_data(findings: Findings, live: str = "") -> Content:
         "groups": [printable(name) for name in colours],
         "groupColours": list(colours.values()),
         "palette": group_colours(36),
-        "scales": {"return": colour_scale("viridis"), "step": colour_scale("plasma")},
+        "scales": {
+            "return": colour_scale("viridis"),
+            "step": colour_scale("plasma"),
+            # Grey in the middle can be seen on white and on black.
+            "diverging": ["#2166AC", "#8A8A8A", "#B35806"],
+        },
         "joins": numbers(findings.links, "i4"),
         "travels": [
             {

@@ -1,13 +1,16 @@
 // Colours of policies, all of them visible on the paper of both schemes.
 import { app, notify, on, state } from "./state";
 
-/** numbers as colours */
+/** Numbers as colours: `at` gives the place of a value in the scale, from 0 to 1. */
 export type Scale = {
   name: string;
   values: ArrayLike<number>;
   low: number;
   high: number;
+  /** What the middle of the scale stands for. */
+  middle: number;
   shades: Uint32Array;
+  at: (value: number) => number;
 };
 
 const SHADES = 128,
@@ -21,6 +24,7 @@ export const theme = {
   soft: 0,
   band: 0,
   ink: "",
+  dim: "",
   raised: "",
   accent: "",
   second: "",
@@ -32,6 +36,7 @@ export const tints = {
   palette: new Uint32Array(0),
   return: new Uint32Array(0),
   step: new Uint32Array(0),
+  diverging: new Uint32Array(0),
 };
 let rowTints: Uint32Array | null = null;
 let dimmest = 0,
@@ -87,6 +92,17 @@ const shadesOf = (stops: string[]): Uint32Array => {
   });
 };
 
+/** Returns a scale from one hue through grey to another, all of it visible. */
+const divergingShades = (stops: string[]): Uint32Array => {
+  const rgb = stops.map(light);
+  return Uint32Array.from({ length: SHADES }, (_, k) => {
+    const at = (k / (SHADES - 1)) * (rgb.length - 1),
+      a = Math.min(rgb.length - 2, Math.floor(at)),
+      colour = rgb[a].map((c, j) => c + (rgb[a + 1][j] - c) * (at - a));
+    return packed(relit(colour, Math.min(brightest, Math.max(dimmest, luminance(colour)))));
+  });
+};
+
 const prepare = () => {
   const style = getComputedStyle(document.documentElement),
     read = (name: string) => style.getPropertyValue("--" + name).trim();
@@ -98,6 +114,7 @@ const prepare = () => {
   Object.assign(theme, {
     raised,
     ink: read("ink"),
+    dim: read("soft"),
     accent: read("accent"),
     second: read("b"),
     paper: packed(light(raised)),
@@ -111,6 +128,7 @@ const prepare = () => {
     palette: Uint32Array.from(blob.palette, visible),
     return: shadesOf(blob.scales.return),
     step: shadesOf(blob.scales.step),
+    diverging: divergingShades(blob.scales.diverging),
   });
   const sizes = new Uint32Array(app.data.n + 1);
   for (const b of app.data.behaviour) sizes[b]++;
@@ -118,27 +136,59 @@ const prepare = () => {
   rowTints = null;
 };
 
-/** Returns from the least to the largest of the policies compared; null where they are not coloured by a number. */
+const LEAST_SIDE = 0.15; // of the larger end: the shorter side of a scale that diverges from 0
+
+/** The scale of a variable over the policies compared; null if it has no numbers. */
 export const scaleOf = (id: string): Scale | null => {
   const { n, reference, returns, step, features } = app.data,
     feature = id.startsWith("feature:") ? features[Number(id.slice(8))] : null;
   const values = feature ? feature.values : id === "return" ? returns : id === "step" ? step : [];
+  const known: number[] = [];
   let low = Infinity,
     high = -Infinity;
   for (let i = 0; i < n; i++)
-    if (!reference[i]) {
+    if (!reference[i] && values[i] === values[i]) {
+      known.push(values[i]);
       if (values[i] < low) low = values[i];
       if (values[i] > high) high = values[i];
     }
-  const name = feature
-    ? feature.name + (feature.unit ? ` (${feature.unit})` : "")
-    : id === "return"
-      ? "Mean return"
-      : "Training step";
-  return low <= high
-    ? { name, values, low, high, shades: id === "step" ? tints.step : tints.return }
-    : null;
+  if (low > high || !known.length) return null;
+  if (id === "step") {
+    // Checkpoints are rarely spaced evenly: the scale is that of their ranks.
+    const steps = [...new Set(known)].sort((a, b) => a - b),
+      rank = new Map(steps.map((s, k) => [s, steps.length > 1 ? k / (steps.length - 1) : 0.5]));
+    const middle = steps[Math.floor((steps.length - 1) / 2)],
+      at = (value: number) => rank.get(value) ?? 0;
+    return { name: "Training step (by rank)", values, low, high, middle, shades: tints.step, at };
+  }
+  const name = feature ? feature.name + (feature.unit ? ` (${feature.unit})` : "") : "Mean return",
+    end = Math.max(-low, high),
+    signed = feature && !feature.flag && Math.min(-low, high) > LEAST_SIDE * end;
+  if (signed)
+    return {
+      name,
+      values,
+      low: -end,
+      high: end,
+      middle: 0,
+      shades: tints.diverging,
+      at: (value) => 0.5 + value / (2 * end),
+    };
+  const span = high - low;
+  return {
+    name,
+    values,
+    low,
+    high,
+    middle: (low + high) / 2,
+    shades: tints.return,
+    at: (value) => (span > 0 ? (value - low) / span : 0.5),
+  };
 };
+
+/** The number of the shade of a value. */
+export const shadeOf = (scale: Scale, value: number): number =>
+  Math.round(scale.at(value) * (SHADES - 1));
 
 /** Returns what policies can be coloured by, so that it tells them apart. */
 export const colourings = (): { id: string; name: string }[] => {
@@ -172,16 +222,13 @@ export const rowColours = (): Uint32Array => {
   if (rowTints) return rowTints;
   const { data } = app,
     { colour } = state,
-    scale = scaleOf(colour),
-    span = scale ? scale.high - scale.low : 0;
+    scale = scaleOf(colour);
   rowTints = Uint32Array.from(data.group, (g, i) => {
     if (data.reference[i]) return theme.reference;
     if (colour === "group") return g < 0 ? theme.lone : tints.groups[g];
     if (colour === "behaviour") return behaviourColour(data.behaviour[i]);
     return scale && scale.values[i] === scale.values[i]
-      ? scale.shades[
-          Math.round((span > 0 ? (scale.values[i] - scale.low) / span : 0.5) * (SHADES - 1))
-        ]
+      ? scale.shades[shadeOf(scale, scale.values[i])]
       : 0;
   });
   return rowTints;

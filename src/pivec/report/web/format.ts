@@ -26,6 +26,13 @@ export const number = (value: number, digits: number = 3) => {
 /** `value`: a count, or NaN. */
 export const whole = (value: number) => (Number.isFinite(value) ? grouped(String(value)) : "–");
 
+/** `value`: a training step; returns few letters: 20k, 1.5M. */
+export const shortStep = (value: number): string => {
+  if (!Number.isFinite(value)) return "–";
+  const [unit, sign] = value >= 1e6 ? [1e6, "M"] : value >= 1e4 ? [1e3, "k"] : [1, ""];
+  return Number((value / unit).toPrecision(3)) + sign;
+};
+
 /** `share`: from 0 to 1. */
 export const percent = (share: number) =>
   Number.isFinite(share)

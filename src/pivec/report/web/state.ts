@@ -48,6 +48,8 @@ export interface State {
   /** 1 for rows that the filters leave (derived). */
   shown: Uint8Array;
   nShown: number;
+  /** 1 for policies that came with the newest data of a served page; null at first. */
+  fresh: Uint8Array | null;
   /** 1 for rows that are shown and match the search; null without a search (derived). */
   found: Uint8Array | null;
   nFound: number;
@@ -76,6 +78,7 @@ export const state: State = {
   view: null,
   shown: new Uint8Array(0),
   nShown: 0,
+  fresh: null,
   found: null,
   nFound: 0,
 };
@@ -181,6 +184,16 @@ const find = () => {
   state.nFound = state.found.reduce((sum, x) => sum + x, 0);
 };
 
+/** The policies that joined; those of the last time, if none did. */
+const freshRows = (before: Data, data: Data): Uint8Array => {
+  const old = new Set(before.label),
+    { fresh } = state;
+  const joined = data.label.map((name) => (old.has(name) ? 0 : 1));
+  if (joined.includes(1) || !fresh) return Uint8Array.from(joined);
+  const kept = new Set(before.label.filter((_, i) => fresh[i]));
+  return Uint8Array.from(data.label, (name) => (kept.has(name) ? 1 : 0));
+};
+
 /** Take new data; what was selected stays, by label. */
 export const adopt = (data: Data) => {
   const before = app.data;
@@ -206,6 +219,7 @@ export const adopt = (data: Data) => {
       lit: null,
       episode: -1,
       selection: chosen,
+      fresh: freshRows(before, data),
     });
   }
   notify(new Set(["data", "a", "b", "run", "hovered", "lit", "selection", "episode"]));

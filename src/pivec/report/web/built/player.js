@@ -1,2 +1,2 @@
-// Made by `make page` from player_page.ts: 'sha256-5hVG0K8N+ZnfcpKeX1KP+EY31s7SVNWA1S3D9EmoJFA='
+// Made by `make page` from player_page.ts: 'sha256-+OQlbMZl8foi2QXmymiTFYbhldwODI1V2vtudINEEIo='
 (()=>{document.documentElement.classList.add("ready");})();

@@ -1,6 +1,6 @@
 // The map: what is painted, from where it is seen, and when.
 
-import { rowColours, theme, tints } from "../colours";
+import { rowColours, scaleOf, theme, tints } from "../colours";
 import { byId, framed } from "../format";
 import { app, on, set, state } from "../state";
 import { drawKey, startKey } from "./key";
@@ -8,7 +8,7 @@ import { startKeys } from "./keyboard";
 import { startLasso } from "./lasso";
 import { drawOverlay, startOverlay } from "./overlay";
 import type { Look, Painter, Scene } from "./painter";
-import { findPainter } from "./painter";
+import { CELL, findPainter } from "./painter";
 import { mixed } from "./pixels";
 import { makeGrid, startPointer } from "./pointer";
 
@@ -28,7 +28,7 @@ export const mapY = (py: number) => view.y - (py - view.height / 2) / view.scale
 let painter: Painter;
 const scene: Scene = {} as any;
 const look: Look = { cell: 0 } as any;
-/** Rows from the back to the front: references, then by return. */
+/** Rows from the back to the front: references, then in random order, so that none hides others. */
 let front = new Uint32Array(0),
   stale = true,
   painted = false;
@@ -45,29 +45,29 @@ const endsOf = (values: ArrayLike<number>): [number, number] => {
 };
 
 const survey = () => {
-  const { x, y, n, returns, reference, joins } = app.data,
+  const { x, y, n, reference, joins } = app.data,
     [x0, x1] = endsOf(x),
-    [y0, y1] = endsOf(y),
-    [low, high] = endsOf(returns);
+    [y0, y1] = endsOf(y);
   Object.assign(extent, {
     x: (x0 + x1) / 2,
     y: (y0 + y1) / 2,
     halfX: Math.max((x1 - x0) / 2, 1e-9),
     halfY: Math.max((y1 - y0) / 2, 1e-9),
   });
-  // Numbers are sorted much faster than by a function: the rank above, the row below.
-  const keys = Float64Array.from(
-    returns,
-    (r, i) =>
-      (reference[i] ? 0 : r === r ? 2 + Math.floor(((r - low) / (high - low || 1)) * 1e6) : 1) *
-        2 ** 31 +
-      i,
-  );
-  front = Uint32Array.from(keys.sort(), (key) => key % 2 ** 31);
+  front = Uint32Array.from({ length: n }, (_, i) => i);
+  for (let i = n - 1, seed = 1; i > 0; i--) {
+    seed = (Math.imul(seed, 1664525) + 1013904223) >>> 0; // Knuth's linear congruential generator
+    const j = Math.floor((seed / 2 ** 32) * (i + 1)),
+      held = front[i];
+    front[i] = front[j];
+    front[j] = held;
+  }
+  if (reference.includes(1)) front.sort((i, j) => reference[j] - reference[i]);
   Object.assign(scene, {
     points: new Float32Array(2 * n),
     colour: new Uint32Array(n),
     shape: new Uint8Array(n),
+    level: new Float32Array(n),
     lines: new Float32Array(4 * n),
     lineColour: new Uint32Array(n),
     bands: new Float32Array(2 * joins.length),
@@ -78,8 +78,11 @@ const survey = () => {
 /** Put what is shown into the scene; not in frames, but when something changed. */
 const fillScene = () => {
   const { x, y, step, reference, group, runs, joins } = app.data,
-    { shown, selection } = state,
-    colours = rowColours();
+    { shown, selection, found } = state,
+    colours = rowColours(),
+    scale = scaleOf(state.colour);
+  const emphasized = selection || found,
+    isEmphasized = (i: number) => Number(selection?.[i] !== 0 && found?.[i] !== 0);
   const put = (into: Float32Array, at: number, i: number) => {
     into[at] = x[i] - extent.x;
     into[at + 1] = y[i] - extent.y;
@@ -92,12 +95,13 @@ const fillScene = () => {
     paper: theme.paper,
     rim: theme.lone,
     band: theme.band,
-    scale: tints.return,
+    shades: scale?.shades ?? null,
   });
-  for (const wanted of selection ? [0, 1] : [1]) {
+  for (const wanted of emphasized ? [0, 1] : [1]) {
     scene.chosen = scene.n;
     for (const i of front)
-      if (shown[i] && (!selection || selection[i] === wanted) && Number.isFinite(x[i] + y[i])) {
+      if (shown[i] && isEmphasized(i) === wanted && Number.isFinite(x[i] + y[i])) {
+        scene.level[scene.n] = scale ? scale.at(scale.values[i]) : NaN;
         put(scene.points, 2 * scene.n, i);
         scene.colour[scene.n] = wanted
           ? colours[i]
@@ -115,8 +119,7 @@ const fillScene = () => {
   };
   for (const run of runs)
     for (let k = 1; k < run.length; k++) {
-      scene.lineColour[scene.nLines] =
-        state.colour === "group" ? tints.groups[group[run[k]]] : theme.soft;
+      scene.lineColour[scene.nLines] = tints.groups[group[run[k]]];
       scene.nLines += join(scene.lines, scene.nLines, run[k - 1], run[k]);
     }
   for (let k = 0; k < joins.length; k += 2)
@@ -129,14 +132,14 @@ const paintMap = () => {
   const { ratio } = view,
     base = Math.min(6.5, Math.max(1.5, 150 / Math.sqrt(Math.max(1, state.nShown)))),
     few = fewRuns(),
-    cell = state.density ? 4 * ratio : 0;
+    cell = state.density ? CELL * ratio : 0;
   const counts = (stale && cell) || cell !== look.cell;
   if (stale) {
     stale = false;
     fillScene();
   }
   const radius = (view.radius =
-    Math.round(8 * base * Math.min(2.2, Math.max(0.85, (view.scale / view.home) ** 0.3))) / 8);
+    Math.round(8 * base * Math.min(3, Math.max(0.85, (view.scale / view.home) ** 0.4))) / 8);
   look.width = Math.round(view.width * ratio);
   look.height = Math.round(view.height * ratio);
   look.x = ratio * screenX(extent.x);
@@ -145,8 +148,8 @@ const paintMap = () => {
   look.radius = ratio * radius;
   look.edge = radius > 3 ? ratio : 0;
   look.hollow = 1.2 * ratio;
-  look.line = state.lines ? ratio * (few ? 0.7 : 0.4) : 0;
-  look.alpha = few ? 0.5 : 0.22;
+  look.line = state.lines ? ratio * (few ? 0.8 : 0.4) : 0;
+  look.alpha = few ? 0.7 : 0.25;
   look.band = state.joins ? ratio * Math.min(3.5, radius + 1) : 0;
   look.cell = cell;
   painter.paint(look);
@@ -260,8 +263,7 @@ export const fitRows = (wanted: (i: number) => boolean = () => true) => {
 
 /** Follow the size of the page, and keep the middle. */
 const resizeMap = () => {
-  const { clientWidth: width, clientHeight: height } = byId("map"),
-    before = view.home;
+  const { clientWidth: width, clientHeight: height } = byId("map");
   if (!width || !height) return;
   Object.assign(view, {
     width,
@@ -269,7 +271,6 @@ const resizeMap = () => {
     ratio: Math.min(2, window.devicePixelRatio || 1),
     home: 0.91 * Math.min(width / (2 * extent.halfX), height / (2 * extent.halfY)),
   });
-  view.scale *= view.home / before;
   if (!state.view) adoptView();
 };
 
@@ -289,8 +290,8 @@ export const mapPart = () => {
     refill();
     if (state.view) view.scale = scale;
   });
-  on("shown colour selection", refill);
-  on("lines joins density", repaint);
+  on("shown colour selection found", refill);
+  on("lines joins density labels", repaint);
   on("density", () => {
     itself = itself && mine;
   });

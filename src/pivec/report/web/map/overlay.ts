@@ -1,10 +1,12 @@
 // What lies over the points: ends of runs, the policies chosen and pointed at, the lasso, and the tip with names.
 
 import { groupColour, theme } from "../colours";
-import { byId, framed, make, number, whole } from "../format";
+import { byId, framed, make, number, shortStep, whole } from "../format";
+import { squeezed } from "../names";
 import { app, on, state } from "../state";
+import { placeLabels, type Wanted } from "./labels";
 import { outline } from "./lasso";
-import { fewRuns, onScreen, screenX, screenY, view } from "./map";
+import { fewRuns, onScreen, rowsInView, screenX, screenY, view } from "./map";
 import { crowdAt } from "./pointer";
 
 let pen: CanvasRenderingContext2D;
@@ -30,34 +32,154 @@ const arrow = (x: number, y: number, ux: number, uy: number, colour: string) => 
   pen.fill();
 };
 
-const drawEnds = () => {
-  const { x, y, runs, step, group } = app.data,
-    { shown, upTo } = state,
-    r = view.radius;
-  for (const rows of runs) {
-    let last = rows.length - 1;
-    while (last > 0 && step[rows[last]] > upTo) last--;
-    const first = rows[0],
-      end = rows[last],
-      px = screenX(x[end]),
-      py = screenY(y[end]);
-    if (shown[first]) ring(screenX(x[first]), screenY(y[first]), r + 3, theme.ink, 1.2);
-    let dx = 0,
-      dy = 0,
-      d = 0;
-    for (let k = last - 1; k >= 0 && d < 1; k--) {
-      dx = px - screenX(x[rows[k]]);
-      dy = py - screenY(y[rows[k]]);
-      d = Math.hypot(dx, dy);
+/** Draw a way along policies, with an arrow before the last of them. */
+const drawWay = (rows: ArrayLike<number>, colour: string, width: number) => {
+  const { x, y } = app.data;
+  pen.beginPath();
+  for (let k = 0; k < rows.length; k++) pen.lineTo(screenX(x[rows[k]]), screenY(y[rows[k]]));
+  pen.lineJoin = "round";
+  pen.strokeStyle = theme.raised;
+  pen.lineWidth = width + 2;
+  pen.stroke();
+  pen.strokeStyle = colour;
+  pen.lineWidth = width;
+  pen.stroke();
+};
+
+/** Mark the ends of a run: a ring around the first checkpoint, an arrow outside the last. */
+const drawEnds = (rows: number[], width: number) => {
+  const { x, y, group } = app.data,
+    r = view.radius,
+    first = rows[0],
+    end = rows[rows.length - 1],
+    px = screenX(x[end]),
+    py = screenY(y[end]);
+  ring(screenX(x[first]), screenY(y[first]), r + 3, theme.ink, 1.2);
+  let dx = 0,
+    dy = 0,
+    d = 0;
+  for (let k = rows.length - 2; k >= 0 && d < 1; k--) {
+    dx = px - screenX(x[rows[k]]);
+    dy = py - screenY(y[rows[k]]);
+    d = Math.hypot(dx, dy);
+  }
+  const tip = r + 2 + width;
+  if (d > tip + 9)
+    arrow(px - (dx / d) * tip, py - (dy / d) * tip, dx / d, dy / d, groupColour(group[end]));
+};
+
+/** The checkpoints of a run that are shown, in order of training. */
+const shownOf = (rows: Int32Array): number[] => [...rows].filter((i) => state.shown[i] === 1);
+
+const runRows = (g: number): number[] => {
+  const rows = app.data.runs.find((own) => app.data.group[own[0]] === g);
+  return rows ? shownOf(rows) : [];
+};
+
+const drawRuns = () => {
+  const { lit, run } = state,
+    few = fewRuns() && state.lines && !state.density;
+  if (few)
+    for (const rows of app.data.runs) {
+      const own = shownOf(rows);
+      if (own.length) drawEnds(own, 0.8);
     }
-    if (shown[end] && d > r + 4)
-      arrow(
-        px - (dx / d) * (r + 1),
-        py - (dy / d) * (r + 1),
-        dx / d,
-        dy / d,
-        state.colour === "group" ? groupColour(group[end]) : theme.ink,
-      );
+  for (const g of new Set([run, lit?.of === "run" ? lit.number : -1])) {
+    const own = g < 0 ? [] : runRows(g);
+    if (!own.length) continue;
+    drawWay(own, groupColour(g), 2.5);
+    for (const i of own) dot(i, groupColour(g));
+    drawEnds(own, 2.5);
+  }
+};
+
+const dot = (i: number, colour: string) => {
+  pen.beginPath();
+  pen.arc(screenX(app.data.x[i]), screenY(app.data.y[i]), view.radius, 0, 7);
+  pen.fillStyle = colour;
+  pen.fill();
+  pen.strokeStyle = theme.raised;
+  pen.lineWidth = 1;
+  pen.stroke();
+};
+
+const MOST_RINGS = 2000;
+
+/** Ring the members of the class under the pointer, and policies that are new. */
+const drawMembers = () => {
+  const { behaviour, x, y, n } = app.data,
+    { lit, fresh, shown } = state;
+  const wanted = (i: number) =>
+    (lit?.of === "class" && behaviour[i] === lit.number ? 1 : 0) + (fresh?.[i] ? 2 : 0);
+  if (lit?.of !== "class" && !fresh) return;
+  let left = MOST_RINGS;
+  for (let i = 0; i < n && left; i++) {
+    const what = shown[i] ? wanted(i) : 0;
+    if (!what || !onScreen(screenX(x[i]), screenY(y[i]))) continue;
+    left--;
+    ring(screenX(x[i]), screenY(y[i]), view.radius + 3, what & 1 ? theme.ink : theme.accent, 1.6);
+  }
+};
+
+const MOST_LABELS = 60,
+  MOST_NAMED = 250, // policies in view, for names of single policies
+  LONGEST = 28; // letters
+
+/** Names in the order of their importance: selected policies, ends of runs, then the others. */
+const drawLabels = () => {
+  const { a, b, hovered, run, shown, lit } = state,
+    { x, y, label, groups, group, step } = app.data;
+  const wanted: (Wanted & { colour: string })[] = [],
+    named = new Set<number>();
+  pen.font = "11px system-ui, sans-serif";
+  const want = (i: number, text: string, colour: string, must = false) => {
+    const px = screenX(x[i]),
+      py = screenY(y[i]);
+    if (named.has(i) || !onScreen(px, py)) return;
+    named.add(i);
+    const width = pen.measureText(text).width + 2,
+      gap = view.radius + (i === a || i === b ? 14 : 7);
+    wanted.push({ text, x: px, y: py, gap, width, colour, must });
+  };
+  const short = (i: number) => squeezed(label[i], LONGEST, label);
+  for (const i of [a, b]) if (i >= 0) want(i, short(i), theme.ink, true);
+  if (hovered >= 0) want(hovered, short(hovered), theme.ink, true);
+  if (state.labels) {
+    const along = run >= 0 ? run : lit?.of === "run" ? lit.number : -1;
+    for (const i of along >= 0 ? runRows(along) : [])
+      want(i, shortStep(step[i]), groupColour(along));
+    if (fewRuns() && !state.density)
+      for (const rows of app.data.runs) {
+        const own = shownOf(rows),
+          g = group[rows[0]];
+        if (own.length && g !== along)
+          want(own[own.length - 1], squeezed(groups[g], LONGEST, groups), groupColour(g), true);
+      }
+  }
+  const rows = rowsInView();
+  const few = rows.length <= MOST_NAMED;
+  if (state.labels && few && !state.density)
+    for (const i of rows) {
+      if (wanted.length > 4 * MOST_LABELS) break;
+      if (shown[i] && (!state.found || state.found[i]) && (!state.selection || state.selection[i]))
+        want(i, Number.isFinite(step[i]) && fewRuns() ? shortStep(step[i]) : short(i), theme.dim);
+    }
+  const points = new Float32Array(few ? 2 * rows.length : 0);
+  if (few)
+    rows.forEach((i, k) => {
+      points[2 * k] = screenX(x[i]);
+      points[2 * k + 1] = screenY(y[i]);
+    });
+  const placed = placeLabels(wanted, points, view.radius + 1, view.width, view.height);
+  pen.textAlign = "left";
+  pen.textBaseline = "middle";
+  pen.lineJoin = "round";
+  for (const { of, x: left, y: middle } of placed.slice(0, MOST_LABELS)) {
+    pen.strokeStyle = theme.raised;
+    pen.lineWidth = 3;
+    pen.strokeText(wanted[of].text, left, middle);
+    pen.fillStyle = wanted[of].colour;
+    pen.fillText(wanted[of].text, left, middle);
   }
 };
 
@@ -142,7 +264,8 @@ export const drawOverlay = () => {
     Object.assign(pen.canvas, { width, height });
   pen.setTransform(ratio, 0, 0, ratio, 0, 0);
   pen.clearRect(0, 0, width, height);
-  if (fewRuns() && state.lines && !state.density) drawEnds();
+  drawRuns();
+  drawMembers();
   pen.beginPath();
   if (a >= 0 && b >= 0) {
     pen.moveTo(screenX(x[a]), screenY(y[a]));
@@ -167,6 +290,7 @@ export const drawOverlay = () => {
   const px = screenX(x[hovered]),
     py = screenY(y[hovered]);
   if (hovered >= 0) drawHovered(px, py);
+  drawLabels();
   showTip(hovered, px, py);
 };
 /** Draw it in the next frame. */
@@ -177,5 +301,5 @@ export const startOverlay = () => {
   on("data", () => {
     tipped = "";
   });
-  on("a b hovered", redraw);
+  on("a b hovered lit run fresh", redraw);
 };

@@ -1,5 +1,5 @@
 // What the map's painters are given, and which of them paints: a graphics card, or the processor.
-import { pixelPainter } from "./pixels";
+import { mixed, pixelPainter } from "./pixels";
 import { webglPainter } from "./webgl";
 
 /** what is painted, from the back to the front; packed colours are 0xAABBGGRR */
@@ -25,8 +25,10 @@ export interface Scene {
   paper: number;
   /** colour of hollow points */
   rim: number;
-  /** of densities */
-  scale: Uint32Array;
+  /** Shades of the variable that points are coloured by; null if it is not a number. */
+  shades: Uint32Array | null;
+  /** Place of each point in these shades, from 0 to 1; NaN if it is not known. */
+  level: Float32Array;
 }
 /** how it is painted; lengths in pixels of the canvas */
 export interface Look {
@@ -53,6 +55,9 @@ export interface Look {
 }
 export type Painter = { name: string; load: (scene: Scene) => void; paint: (look: Look) => void };
 
+/** Side of the squares in which points are counted, in pixels of the page. */
+export const CELL = 4;
+const FAINTEST = 0.4; // share of its colour that a square with a single policy has
 const SOFTWARE = /swiftshader|llvmpipe|softpipe|software|basic render/i;
 
 /** `use`: is called with a painter, and again if that one fails. */
@@ -89,7 +94,11 @@ export const findPainter = (canvas: HTMLCanvasElement, use: (painter: Painter) =
   return settle(painter);
 };
 
-/** The points counted in squares, as points to paint: middles in pixels, upwards as on the map; colours by the logarithm of the count. */
+/**
+ * Squares with at least one point, as points to paint: middles in pixels, upwards as on the map.
+ * Their hue is the mean of the variable, or the most frequent colour; they are paler where fewer
+ * points are.
+ */
 export const counted = {
   n: 0,
   most: 0,
@@ -97,9 +106,11 @@ export const counted = {
   colour: new Uint32Array(0),
   shape: new Uint8Array(0),
   counts: new Uint32Array(0),
+  sums: new Float32Array(0),
+  known: new Uint32Array(0),
 };
 
-/** `look`: counts what is in view; squares stay where they are on the map. */
+/** Count what is in view; squares stay where they are on the map. */
 export const count = (scene: Scene, look: Look) => {
   const { cell, scale } = look,
     start = (at: number) => (((at % cell) + cell) % cell) - cell,
@@ -108,33 +119,53 @@ export const count = (scene: Scene, look: Look) => {
   const across = Math.ceil((look.width - startX) / cell),
     down = Math.ceil((look.height - startY) / cell),
     size = across * down;
-  if (counted.colour.length < size)
+  if (counted.counts.length < size)
     Object.assign(counted, {
       points: new Float32Array(2 * size),
       colour: new Uint32Array(size),
       shape: new Uint8Array(size).fill(3),
       counts: new Uint32Array(size),
+      sums: new Float32Array(size),
+      known: new Uint32Array(size),
     });
-  const { counts, points, colour } = counted;
-  const places = scene.points,
-    f = scale / cell,
+  const { counts, points, colour, sums, known } = counted,
+    { shades, level, points: places, colour: tints } = scene;
+  const f = scale / cell,
     offX = (look.x - startX) / cell,
     offY = (look.y - startY) / cell;
   let most = 0,
     n = 0;
   counts.fill(0);
-  for (let k = 2 * scene.chosen, end = 2 * scene.n; k < end; k += 2) {
-    const a = offX + places[k] * f,
-      b = offY - places[k + 1] * f;
-    if (a >= 0 && a < across && b >= 0 && b < down) counts[(b | 0) * across + (a | 0)]++;
+  sums.fill(0);
+  known.fill(0);
+  for (let i = scene.chosen; i < scene.n; i++) {
+    const a = offX + places[2 * i] * f,
+      b = offY - places[2 * i + 1] * f;
+    if (!(a >= 0 && a < across && b >= 0 && b < down)) continue;
+    const at = (b | 0) * across + (a | 0);
+    if (++counts[at] > most) most = counts[at];
+    if (!shades) {
+      // The majority by Boyer and Moore: `known` is the colour that leads, `sums` its lead.
+      if (sums[at] === 0) known[at] = tints[i];
+      sums[at] += known[at] === tints[i] ? 1 : -1;
+    } else if (level[i] === level[i]) {
+      sums[at] += level[i];
+      known[at]++;
+    }
   }
-  for (let k = 0; k < size; k++) if (counts[k] > most) most = counts[k];
-  const steps = (scene.scale.length - 1) / Math.log(Math.max(2, most));
+  const steps = (1 - FAINTEST) / Math.log(Math.max(2, most)),
+    last = shades ? shades.length - 1 : 0;
   for (let k = 0; k < size; k++)
     if (counts[k]) {
       points[2 * n] = startX + ((k % across) + 0.5) * cell;
       points[2 * n + 1] = -startY - (Math.floor(k / across) + 0.5) * cell;
-      colour[n++] = scene.scale[Math.round(Math.log(counts[k]) * steps)];
+      const hue = !shades
+        ? known[k]
+        : known[k]
+          ? shades[Math.round((sums[k] / known[k]) * last)]
+          : 0;
+      const share = Math.round(256 * (FAINTEST + Math.log(counts[k]) * steps));
+      colour[n++] = mixed(scene.paper, hue || scene.rim, share);
     }
   counted.n = n;
   counted.most = most;

@@ -113,17 +113,39 @@ export const startPointer = () => {
       );
   };
 
+  // Wheel and finger scroll a page that scrolls, unless the map is meant.
+  const scrolls = () => document.documentElement.scrollHeight > innerHeight + 1,
+    isActive = () => document.activeElement === plane;
+  const follow = () => plane.classList.toggle("whole", !scrolls());
+  new ResizeObserver(follow).observe(document.body);
+  follow();
+  let hinted = 0;
+  const hint = () => {
+    const words = byId("map-hint");
+    words.textContent = "Ctrl + wheel zooms; so does the wheel after a click on the map";
+    words.hidden = false;
+    clearTimeout(hinted);
+    hinted = window.setTimeout(() => {
+      words.hidden = true;
+    }, 1500);
+  };
   listen("wheel", (event, at) => {
+    if (!event.ctrlKey && !isActive() && scrolls()) return hint();
     event.preventDefault();
-    zoomAt(
-      Math.exp(
-        -0.0022 * Math.max(-200, Math.min(200, event.deltaY * (event.deltaMode === 1 ? 16 : 1))),
-      ),
-      at.x,
-      at.y,
-    );
+    const pixels = event.deltaY * (event.deltaMode === 1 ? 16 : 1),
+      speed = event.ctrlKey && Math.abs(pixels) < 50 ? 0.01 : 0.0022; // a pinch on a touchpad
+    zoomAt(Math.exp(-speed * Math.max(-200, Math.min(200, pixels))), at.x, at.y);
     hover(at);
   });
+  // Two fingers belong to the map, one to the page.
+  for (const kind of ["touchstart", "touchmove"])
+    plane.addEventListener(
+      kind,
+      (event: TouchEvent) => {
+        if (event.touches.length > 1 && event.cancelable) event.preventDefault();
+      },
+      { passive: false },
+    );
   listen("pointerdown", (event, at) => {
     if (event.button) return;
     plane.setPointerCapture(event.pointerId);
@@ -156,7 +178,7 @@ export const startPointer = () => {
         (at.x + other.x) / 2,
         (at.y + other.y) / 2,
       );
-    } else moveBy(at.x - was.x, at.y - was.y);
+    } else if (!touch || !scrolls()) moveBy(at.x - was.x, at.y - was.y);
   });
   listen("pointerup pointercancel", (event, at, touch) => {
     if (!held.delete(event.pointerId) || held.size) return;
@@ -175,7 +197,7 @@ export const startPointer = () => {
     if (event.timeStamp - clicked < 400) return undefined; // the second click of two
     clicked = touch ? -1e9 : event.timeStamp;
     before = { a: state.a, b: state.b };
-    return i < 0 ? undefined : event.shiftKey ? set({ b: i }) : choose(i);
+    return i < 0 ? undefined : choose(i, event.shiftKey);
   });
   listen("pointerleave", (_, _at, touch) => {
     if (!touch && !held.size) set({ hovered: -1 });
