@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import posixpath
@@ -11,8 +12,9 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import pytest
 from test_page import Elements
 
-from pivec.report import Links, is_page, link_pages, site_pages
+from pivec.report import Links, is_page, link_pages, rewrite_report, site_pages
 from pivec.terminal import printable
+from pivec.workflows import load_comparison
 from site_folder import LABELS, ODD, PAGES, command, leave_site
 
 
@@ -204,3 +206,24 @@ def test_links_are_empty_where_there_is_nothing(site):
 )
 def test_which_paths_are_pages(name, answer):
     assert is_page(name) is answer
+
+
+def test_the_report_is_written_again_with_the_pictures_of_its_space(site, tmp_path):
+    comparison = load_comparison(site)
+    picture = site / "map.png"
+
+    def is_shown(content):
+        rewrite_report(site, comparison.findings)
+        return base64.b64encode(content).decode() in comparison.report.read_text(encoding="utf-8")
+
+    drawn = picture.read_bytes()
+    assert is_shown(drawn)
+    picture.write_bytes(b"not drawn again")
+    assert is_shown(b"not drawn again")
+    os.utime(picture, (0, 0))  # older than the space
+    assert not is_shown(b"not drawn again")
+    assert is_shown(drawn)
+    picture.unlink()
+    (tmp_path / "secret").write_bytes(b"secret of another folder")
+    picture.symlink_to(tmp_path / "secret")
+    assert not is_shown(b"secret of another folder")

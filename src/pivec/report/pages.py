@@ -251,8 +251,9 @@ def rewrite_report(folder: Path, findings: Findings) -> None:
     """Write report.html again, with the PNG files beside it unless the space is newer."""
     files, pictures = [folder / name for name in PICTURE_FILES], None
     with contextlib.suppress(OSError, PivecError):
-        drawn = min(file.stat().st_mtime_ns for file in files if within(folder, file))
-        if drawn >= (folder / SPACE / "space.npz").stat().st_mtime_ns:
+        drawn = min(file.stat().st_mtime_ns for file in files)
+        newer = drawn >= (folder / SPACE / "space.npz").stat().st_mtime_ns
+        if newer and all(within(folder, file) for file in files):
             pictures = Pictures(*(read_regular(file, MAX_PAGE) for file in files))
     write_page(folder / REPORT, report_html(findings, pictures))
 
