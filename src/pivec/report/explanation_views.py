@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import math
 import shlex
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +18,7 @@ from rich.console import Console
 
 from pivec.characterizations import OFTEN, WHERE, WIDE, Decomposition
 from pivec.explanations import (
+    Clip,
     Difference,
     Feature,
     GroupExplanation,
@@ -26,7 +30,8 @@ from pivec.explanations import (
     Unusual,
     percent_range,
 )
-from pivec.report.pages import Embedder, picture, render, resource
+from pivec.report.pages import Embedder, picture, render, resource, script
+from pivec.report.script_data import clip_data
 from pivec.report.site import Links
 from pivec.statistics import Parts
 from pivec.terminal import Column, print_table, say, shortened, text_columns
@@ -52,7 +57,13 @@ _EXPLAINED = 3  # unusual episodes whose reasons are printed
 
 
 def _page(
-    template: str, title: str, result: Any, lead: str, links: Links | None, **parts: Any
+    template: str,
+    title: str,
+    result: Any,
+    lead: str,
+    links: Links | None,
+    clips: Sequence[Clip] = (),
+    **parts: Any,
 ) -> str:
     """Render a page; ``parts`` replace what most pages share."""
     shared = {
@@ -62,9 +73,20 @@ def _page(
         "command": "",
         "embed": Embedder(),
         "links": links or Links(),
+        "clip_context": clip_context,
     }
-    style = "".join(map(resource, ("site.css", "page.css", "explained.css")))
-    return render(template, style, title=title, result=result, lead=lead, **shared | parts)
+    style = "".join(map(resource, ("site.css", "page.css", "explained.css", "player.css")))
+    code = script("player.js") if any(clip.sheets for clip in clips) else ""
+    return render(template, style, code, title=title, result=result, lead=lead, **shared | parts)
+
+
+def clip_context(clip: Clip, embed: Embedder) -> dict[str, Any]:
+    """Return what a template shows of a clip, and the JSON that its player needs besides."""
+    parent = "" if clip.path is None else f"{quote(clip.path.parent.name)}/"
+    known = clip_data(asdict(clip), lambda path: embed(path) or f"{parent}{quote(path.name)}")
+    sheets = [sheet | {"src": ""} for sheet in known["sheets"]]  # that of the picture
+    beside = {} if clip.path is None else {"src": f"{parent}{quote(clip.path.name)}"}
+    return known | {"json": json.dumps(known | beside | {"sheets": sheets})}
 
 
 def _say_notes(notes: Sequence[str]) -> None:
@@ -103,6 +125,7 @@ def pair_html(pair: PairExplanation, command: str = "", links: Links | None = No
         pair,
         "",
         links,
+        pair.clips,
         figures=figures,
         pair=_pair_context(pair),
         command=command,
@@ -116,8 +139,12 @@ def overview_html(overview: Overview, command: str = "", links: Links | None = N
         for number, (title, pair) in enumerate(overview.differences, 1)
     ]
     lead = "How notable pairs of policies differ, and what each behaviour class looks like."
+    clips = [
+        *overview.behaviours,
+        *(clip for _, pair in overview.differences for clip in pair.clips),
+    ]
     return _page(
-        "overview.html", "What differs", overview, lead, links, pairs=pairs, command=command
+        "overview.html", "What differs", overview, lead, links, clips, pairs=pairs, command=command
     )
 
 
@@ -484,6 +511,7 @@ def unusual_html(result: Unusual, command: str = "", links: Links | None = None)
         result,
         f"{result.headline()}.",
         links,
+        result.clips,
         figures={
             "policies": thousands(len(result.policies)),
             "episodes": thousands(sum(len(row.times) for row in result.policies)),
@@ -540,6 +568,7 @@ def run_html(result: RunExplanation, command: str = "", links: Links | None = No
         result,
         f"{result.headline()}.",
         links,
+        result.clips,
         figures=figures,
         png=picture(result.figure()),
         what=lambda change: (

@@ -9,7 +9,8 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import compress
+from functools import partial
+from itertools import chain, compress, islice
 from operator import index
 from pathlib import Path
 from typing import Any
@@ -18,10 +19,18 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pivec.characterizations import WHERE, Decomposition
-from pivec.explanations import Feature, Rules, worth_listing
+from pivec.errors import PivecError
+from pivec.explanations import (
+    Feature,
+    FeatureHistograms,
+    Rules,
+    RunExplanation,
+    share_intervals,
+    worth_listing,
+)
 from pivec.figures import colour_scale, group_colours
 from pivec.report.findings import Findings, PolicyTable
-from pivec.report.site import BROKEN, address, explanation_files, read_json, site_pages
+from pivec.report.site import BROKEN, address_of, explanation_files, read_json, site_pages
 from pivec.statistics import Pairs
 from pivec.terminal import printable
 
@@ -37,10 +46,14 @@ NEAREST = 10  # of each policy, if there is room for nothing else
 _ROOM, _MORE_ROOM = 11.5e6, 38e6
 _UNKNOWN = 65535  # an overlap; others are parts of 65534
 _SHIFTS, _LEAST = 3, 0.1  # features of a region, and the least share of its part that they have
+_PARTS, _AVERAGES = 10, 16  # regions and means of features of a pair
 
 
 def page_data(findings: Findings, live: str = "") -> Content:
-    """Collect everything that the script shows, as values that JSON can hold."""
+    """Collect everything that the script shows, as values that JSON can hold.
+
+    ``live`` is the version of the data on a page whose server can be asked for more.
+    """
     policies, colours = findings.policies, findings.policies.group_colours
     number = {name: k for k, name in enumerate(colours)}
     content: Content = {
@@ -70,15 +83,24 @@ def page_data(findings: Findings, live: str = "") -> Content:
         "heatmapOrder": numbers(findings.heatmap_order, "i4"),
         "features": _feature_means(findings),
         "regions": _regions(findings),
+        "spreads": _spreads(findings),
         "decompositions": [
-            {"rows": list(rows)} | decomposition_data(found, findings.columns)
+            {"rows": list(rows)}
+            | decomposition_data(found, findings.columns, rules=findings.rules.get(rows))
             for rows, found in findings.decompositions.items()
         ],
+        "runEnds": _run_ends(findings, number),
+        "runStories": [
+            {"group": number[group]} | run_story(findings, group, story)
+            for group, story in findings.run_stories.items()
+        ],
+        "runNote": printable(findings.run_note),
         "media": panel_media(findings),
         "pages": page_links(findings),
+        "episodes": episode_data(findings),
     }
     content |= _distances(findings, size_of(content))
-    return content | {"words": _words(content)}
+    return content | {"words": _words(content, is_live=bool(live))}
 
 
 def _policy_columns(rows: PolicyTable, number: dict[str, int]) -> dict[str, Column]:
@@ -139,10 +161,145 @@ def _regions(findings: Findings) -> Content | None:
         "words": text(findings.region_names),
         "width": space.descriptions.points.shape[1] // len(method.means_),
     }
-    shares = method.n_fits * method.region_shares(space.descriptions)[0]
-    if shares.size <= MOST_VALUES:
-        content["shares"] = numbers(np.rint(65535.0 * np.clip(shares, 0.0, 1.0)).T, "u2")
+    shares, low, high = method.n_fits * method.region_shares(space.descriptions)[0], None, None
+    if "influences" in space.descriptions.arrays and 3 * shares.size <= MOST_VALUES:
+        shares, low, high = share_intervals(method, space.descriptions)
+        unknown = np.isnan(low)
+        low, high = np.where(unknown, 1.0, low), np.where(unknown, 0.0, high)
+    for name, values in (("shares", shares), ("low", low), ("high", high)):
+        if values is not None and values.size <= MOST_VALUES:
+            content[name] = _shares(values.T)
     return content
+
+
+def _shares(values: Array) -> Column:
+    return numbers(np.rint(65535.0 * np.clip(values, 0.0, 1.0)), "u2")
+
+
+def _spreads(findings: Findings) -> Content | None:
+    """Return histograms of the features, one row per policy; all 0 without stored states."""
+    found = findings.histograms
+    if found is None or findings.stored_rows is None:
+        return None
+    shares = []
+    for own in found.shares:
+        every = np.zeros((len(findings.policies), own.shape[1]))
+        every[findings.stored_rows] = own
+        shares.append(_shares(every))
+    return {"features": _binned(found), "shares": shares, "words": _sentences(found.notes)}
+
+
+def _binned(found: FeatureHistograms) -> list[Content]:
+    """Return features with the edges of their bins, the first and the last of which are open."""
+    pairs = zip(found.features, found.edges, strict=True)
+    return [_named(feature) | {"edges": edges.tolist()} for feature, edges in pairs]
+
+
+def pair_spreads(findings: Findings, i: int, j: int) -> Content | None:
+    """Return the histograms of two policies; None if their states are not stored."""
+    found = findings.pair_histograms(i, j)
+    if found is None:
+        return None
+    features = [
+        feature | {"a": [*map(_short, own[0])], "b": [*map(_short, own[1])]}
+        for feature, own in zip(_binned(found), found.shares, strict=True)
+    ]
+    return {"features": features, "words": _sentences(found.notes)}
+
+
+def _sentences(notes: Sequence[str]) -> str:
+    return printable(". ".join(notes))
+
+
+def _run_ends(findings: Findings, number: dict[str, int]) -> Content | None:
+    """Return the distances between the last checkpoints of runs, row by row."""
+    ends = findings.run_ends
+    if ends is None:
+        return None
+    return {
+        "groups": [number[group] for group in ends.groups],
+        "rows": ends.rows,
+        "distance": numbers(ends.distance, "f4"),
+        "low": numbers(ends.low, "f4"),
+        "high": numbers(ends.high, "f4"),
+        "alike": numbers(ends.alike, "u1"),
+        "words": ends.words,
+    }
+
+
+def run_story(findings: Findings, group: str, story: RunExplanation | None = None) -> Content:
+    """Return what changed along a run, with reasons in ``note`` for what is not known."""
+    notes: Sequence[str] = ()
+    if story is None:
+        try:
+            story = findings.explain_run(group)
+        except PivecError as error:
+            notes = [str(error)]
+    rows = findings.policies.runs[group]
+    if story is not None:
+        number = {label: row for row, label in enumerate(findings.policies.labels)}
+        rows, notes = [number[label] for label in story.labels], story.notes
+    return {
+        "rows": rows,
+        "steps": [findings.policies[row].step for row in rows],
+        "returns": [_short(findings.policies[row].mean_return) for row in rows],
+        "tracks": [
+            {"where": printable(track.where)}
+            | {name: [*map(_short, getattr(track, name))] for name in ("share", "low", "high")}
+            for track in (story.tracks if story else ())
+        ],
+        "phases": [
+            {
+                "when": phase.when,
+                "steps": list(phase.steps),
+                "rows": [rows[phase.first], rows[phase.last]],
+                "distance": _short(max(phase.distance, 0.0)),
+                "low": _short(phase.low),
+                "high": _short(phase.high),
+                "changed": phase.changed,
+                "words": [printable(change.sentence()) for change in phase.changes]
+                or [phase.unchanged],
+            }
+            for phase in (story.phases if story else ())
+        ],
+        "note": _sentences(notes),
+    }
+
+
+def episode_data(findings: Findings) -> Content | None:
+    """Return the map of episodes; ``unusual`` are those to mark, farthest first. None without."""
+    if (found := findings.episodes) is None:
+        return None
+    rows = {label: i for i, label in enumerate(findings.policies.labels)}
+    # A sixteen-thousandth of the map cannot be seen, and packs better.
+    step = 2.0 ** (math.frexp(float(np.ptp(found.positions, axis=0).max()))[1] - 14)
+    positions = np.rint(found.positions / step) * step
+    with np.errstate(over="ignore"):  # as good as infinite
+        times = found.times.astype(np.float16)
+    return {
+        "n": len(found),
+        "policy": numbers([rows[label] for label in found.policies], "i4"),
+        "number": numbers(found.episodes, "i4"),
+        "kind": numbers(found.kind, "u1"),
+        "x": numbers(positions[:, 0], "f4"),
+        "y": numbers(positions[:, 1], "f4"),
+        "times": numbers(times, "f4"),
+        "returns": numbers(found.returns, "f4"),
+        "length": numbers(found.lengths, "i4"),
+        "seed": text("" if seed < 0 else str(seed) for seed in found.seeds.tolist()),
+        "unusual": found.unusual.tolist(),
+        "kinds": [
+            {
+                "number": kind.number,
+                "name": printable(kind.name),
+                "share": _short(kind.share),
+                "policy": rows[kind.policy],
+                "episode": kind.episode,
+            }
+            for kind in found.kinds.kinds
+        ],
+        "words": found.words,
+    }
 
 
 def decomposition_data(
@@ -184,21 +341,31 @@ def decomposition_data(
         }
 
     low, high = found.average_shift_low, found.average_shift_high
+    # A mean step is from the first state to the last, over the time: of no interest.
+    own = [f for f, feature in enumerate(features) if not feature.is_step]
+    extents = found.ranges[:, :, 1].max(axis=0) - found.ranges[:, :, 0].min(axis=0)
+    sizes = np.abs(found.average_shift) / np.where(extents > 0.0, extents, np.inf)
+    leading = sorted(sorted(own, key=lambda f: -np.nan_to_num(sizes[f]))[:_AVERAGES])
+    order = found.order.tolist()
     return {
         "measured": _short(found.distance),
         "sure": math.isfinite(found.p_value),
-        "words": printable(". ".join(notes)),
+        "words": _sentences(notes),
         "rules": [
             {"where": printable(rule.where), "a": _short(a), "b": _short(b)}
             for rule in (rules.certain if rules else ())
             for a, b in [rule.shares]
         ],
-        "parts": [part(region) for region in found.order.tolist()],
+        "parts": [part(region) for region in order[:_PARTS]],
+        "otherParts": [
+            len(order[_PARTS:]),
+            _short(float(found.regions.measured[order[_PARTS:]].sum())),
+        ],
         "averages": [
             means(f, found.averages[:, f]) | {"noise": not (low[f] > 0 or high[f] < 0)}
-            for f, feature in enumerate(features)
-            if not feature.is_step  # from the first state to the last, over the time
+            for f in leading
         ],
+        "otherAverages": len(own) - len(leading),
     }
 
 
@@ -260,9 +427,11 @@ def _pair_columns(pairs: Pairs, known: Container[str] = ("low", "overlap")) -> C
     return content
 
 
-def _words(content: Content) -> str:
-    """Say what the page's own distances are worth, and what this file does not hold."""
+def _words(content: Content, *, is_live: bool) -> str:
+    """Say what the page's own distances are worth, and what it does not hold."""
     serve = "For all exact distances, run pivec serve OUT, where OUT is this comparison's folder."
+    if is_live:
+        serve = "The distance of two selected policies is exact."
     if content["pairs"]:
         return ""
     if content["points"]:
@@ -274,8 +443,8 @@ def _words(content: Content) -> str:
         )
     if content["near"]:
         k = content["near"]["k"]
-        return f"This file contains only the {k} nearest neighbours of each policy. {serve}"
-    return f"This file contains no distances. {serve}" if content["n"] > 1 else ""
+        return f"This page contains only the {k} nearest neighbours of each policy. {serve}"
+    return f"This page contains no distances. {serve}" if content["n"] > 1 else ""
 
 
 # Numbers are little-endian, the first bytes of all before the second bytes of all and so on: bytes
@@ -424,24 +593,28 @@ def _squares(rows: NDArray[Any], pairs: NDArray[np.intp]) -> Array:
     return np.concatenate([np.einsum("ij,ij->i", part, part) for part in differences])
 
 
-# Pictures beside the page: `pivec explain` and `pivec regions` leave them, with JSON that names
-# them. Folders may come from strangers: only pictures within the folder are named, and only those
-# that belong to this comparison.
+# Pictures beside the page: `pivec explain`, `unusual` and `regions` leave them, with JSON that
+# names them. Folders may come from strangers: only pictures within the folder are named, and only
+# those that belong to this comparison.
 
 _PICTURES = (".webp", ".png")
-_PAIRS, _CLIPS, _FRAMES = 200, 20, 400  # that are looked at
+_PAIRS, _CLIPS, _FRAMES, _EPISODES = 200, 20, 400, 1000  # that are looked at
+_STEPS = 1 << 20  # of a clip, and of anything else that is counted in it
 _LETTERS = 4000  # of a text
 _SAME = 1e-3  # of a distance: another comparison has another one
+_SIZE = "width", "height"  # of a frame
 
 
 def panel_media(findings: Findings) -> Content:
     """Return what the panel shows of pairs: rows by number, addresses relative to the page."""
     folder = findings.log.folder
+    explained = list(_explanations(folder))
     return {
         "notable": [
             {"words": words, "rows": list(rows)} for words, rows in findings.notable_pairs.items()
         ],
-        "pairs": explained_pairs(findings, folder),
+        "pairs": explained_pairs(findings, folder, explained),
+        "episodes": episode_clips(findings, folder, explained),
         "regions": region_pictures(findings, folder),
     }
 
@@ -461,25 +634,27 @@ def page_links(findings: Findings) -> list[Content]:
     return result
 
 
-def explained_pairs(findings: Findings, folder: Path) -> list[Content]:
+def explained_pairs(
+    findings: Findings, folder: Path, explained: Iterable[tuple[Path, Content]]
+) -> list[Content]:
     """Find clips and pictures of pairs that were explained in this comparison."""
     rows = {row.label: i for i, row in enumerate(findings.policies)}
     result: dict[frozenset[int], Content] = {}
-    for file, content in _explanations(folder):
+    for file, content in explained:
         with suppress(*BROKEN):
-            explanation = content["decomposition"]
-            a, b = (rows[label] for label in explanation["labels"])
+            a, b = (rows[label] for label in content["labels"])
             if a == b or len(result) >= _PAIRS:
                 continue
             if not math.isclose(
-                explanation["distance"], findings.distance(a, b), rel_tol=_SAME, abs_tol=1e-9
+                content["distance"], findings.distance(a, b), rel_tol=_SAME, abs_tol=1e-9
             ):
                 continue
+            clip = partial(clip_data, address=_finder(folder, file.parent))
             shown = {
                 "a": a,
                 "b": b,
-                "page": address(folder, file.with_name("explain.html")),
-                "clips": _with_pictures(folder, file.parent, content.get("clips"), _CLIPS, _clip),
+                "page": address_of(folder, file.with_name("explain.html")),
+                "clips": _with_pictures(folder, file.parent, content.get("clips"), _CLIPS, clip),
                 "frames": _with_pictures(
                     folder, file.parent, content.get("frames"), _FRAMES, _frame
                 ),
@@ -487,6 +662,45 @@ def explained_pairs(findings: Findings, folder: Path) -> list[Content]:
             if shown["page"] or shown["clips"] or shown["frames"]:
                 result.setdefault(frozenset((a, b)), shown)
     return list(result.values())
+
+
+def episode_clips(
+    findings: Findings, folder: Path, explained: Iterable[tuple[Path, Content]]
+) -> list[Content]:
+    """Find clips of episodes that are stored with this comparison, from their first step on.
+
+    They are sides of clips of pairs, of unusual episodes and of behaviour classes.
+    """
+    rows = {row.label: i for i, row in enumerate(findings.policies)}
+    unusual = folder / "unusual.json"
+    sources = [(unusual, read_json(folder, unusual) or {}), *explained]
+    found: dict[tuple[int, int], Content] = {}
+    for file, content in sources:
+        entries: list[Any] = []
+        with suppress(*BROKEN):
+            known = content.get("clips") or (), content.get("behaviours") or ()
+            entries = list(islice(chain(*known), _CLIPS))
+        for entry in entries:
+            with suppress(*BROKEN):
+                clip = clip_data(entry, _finder(folder, file.parent))
+                for sheet in clip["sheets"]:
+                    label, episode = sheet["label"], sheet["episode"]
+                    if sheet["first"] or episode is None or len(found) >= _EPISODES:
+                        continue
+                    if findings.seed(label, episode) != sheet["seed"]:
+                        continue
+                    key = rows[label], episode
+                    if key in found and found[key]["sheets"][0]["last"] >= sheet["last"]:
+                        continue
+                    found[key] = {
+                        "policy": rows[label],
+                        "episode": episode,
+                        "title": f"{label}, episode {episode}",
+                        "words": f"seed {sheet['seed']}",
+                        "fps": clip["fps"],
+                        "sheets": [sheet],
+                    }
+    return list(found.values())
 
 
 def region_pictures(findings: Findings, folder: Path) -> list[Content]:
@@ -510,18 +724,66 @@ def _with_pictures(
 ) -> list[Content]:
     """Make what the page shows of entries, leaving out what is broken or has no picture."""
     result: list[Content] = []
+    find = _finder(folder, home)
     for entry in entries if isinstance(entries, list) else ():
         with suppress(*BROKEN):
-            shown, file = make(entry), home / entry["path"]
-            if len(str(file)) > _LETTERS or file.suffix.lower() not in _PICTURES:
-                continue
-            if (source := address(folder, file)) and len(result) < most:
+            shown = make(entry)
+            if (source := find(entry["path"])) and len(result) < most:
                 result.append({"src": source} | shown)
     return result
 
 
-def _clip(entry: Content) -> Content:
-    return {"title": _text(entry["title"]), "words": _text(entry["caption"])}
+def clip_data(entry: Content, address: Callable[[Any], str | None]) -> Content:
+    """Return what `web/player.ts` shows of a clip; without sheets unless all of them are there."""
+    sheets, fps = [], float(entry.get("fps") or 0.0)
+    if 0.0 < fps < _STEPS:
+        with suppress(*BROKEN):
+            sheets = [_sheet(sheet, address(sheet["path"])) for sheet in entry.get("sheets") or ()]
+    return {
+        "title": _text(entry["title"]),
+        "words": _text(entry["caption"]),
+        "fps": fps if sheets else 0.0,
+        "sheets": sheets,
+    }
+
+
+def _sheet(entry: Content, src: str | None) -> Content:
+    positive = {name: index(entry[name]) for name in ("every", "frames", "columns", *_SIZE)}
+    first, last = index(entry["first"]), index(entry["last"])
+    texts, captions = list(map(_text, entry["texts"])), list(map(index, entry["captions"]))
+    if not (
+        src is not None
+        and all(0 < value < _STEPS for value in positive.values())
+        and 0 <= first <= last < _STEPS
+        and positive["frames"] == -(-(last - first) // positive["every"]) + 1
+        and len(captions) in (0, positive["frames"])
+        and all(0 <= k < len(texts) for k in captions)
+    ):
+        raise ValueError("a sheet that cannot be shown")
+    return {
+        "src": src,
+        "label": _text(entry["label"]),
+        "episode": None if entry["episode"] is None else index(entry["episode"]),
+        "seed": index(entry["seed"]),
+        "first": first,
+        "last": last,
+        **positive,
+        "isEnd": entry["is_end"] is True,
+        "texts": texts,
+        "captions": captions,
+    }
+
+
+def _finder(folder: Path, home: Path) -> Callable[[Any], str | None]:
+    """Make a function that returns the address of a picture below a folder."""
+
+    def address(path: Any) -> str | None:
+        file = home / path
+        if len(str(file)) > _LETTERS or file.suffix.lower() not in _PICTURES:
+            return None
+        return address_of(folder, file)
+
+    return address
 
 
 def _frame(entry: Content) -> Content:
@@ -540,7 +802,17 @@ def _text(value: Any) -> str:
 
 
 def _explanations(folder: Path) -> Iterator[tuple[Path, Content]]:
-    """Find explanations of pairs: of folders of their own, then those of the overview."""
+    """Find media of explanations: in folders of their own, then in that of the overview."""
     for file, content in explanation_files(folder):
-        pairs = content.get("pairs", [content])
-        yield from ((file, pair) for pair in (pairs if isinstance(pairs, list) else ()))
+        pairs = content.get("pairs")
+        yield from ((file, _media_of(pair)) for pair in (pairs if isinstance(pairs, list) else ()))
+        yield file, _media_of(content)  # of the overview, clips of behaviour classes
+
+
+def _media_of(explanation: Any) -> Content:
+    """Keep of an explanation what this page needs: the labels, the distance, pictures and clips."""
+    kept: Content = {}
+    with suppress(*BROKEN):
+        kept = {name: explanation.get(name) for name in ("frames", "clips", "behaviours")}
+        kept |= {name: explanation["decomposition"][name] for name in ("labels", "distance")}
+    return kept

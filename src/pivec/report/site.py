@@ -154,7 +154,7 @@ def read_json(folder: Path, file: Path) -> dict[str, Any] | None:
     return None
 
 
-def address(folder: Path, file: Path) -> str | None:
+def address_of(folder: Path, file: Path) -> str | None:
     """Return the address of a file from the report on; None if it is not within the folder."""
     path = within(folder, file)
     return quote(os.fsencode(path)) if path else None
