@@ -8,7 +8,9 @@ from pivec.explanations.coverage import measure_coverage as measure_coverage
 from pivec.explanations.coverage import policy_coverage as policy_coverage
 from pivec.explanations.coverage import warn_uncovered as warn_uncovered
 from pivec.explanations.differences import Difference as Difference
+from pivec.explanations.differences import FeatureHistograms as FeatureHistograms
 from pivec.explanations.differences import Span as Span
+from pivec.explanations.differences import feature_histograms as feature_histograms
 from pivec.explanations.differences import percent_range as percent_range
 from pivec.explanations.differences import worth_listing as worth_listing
 from pivec.explanations.folder import FOLDER as FOLDER
@@ -17,9 +19,12 @@ from pivec.explanations.folder import comparison_folder as comparison_folder
 from pivec.explanations.folder import stored_states as stored_states
 from pivec.explanations.groups import GroupExplanation as GroupExplanation
 from pivec.explanations.groups import explain_groups as explain_groups
+from pivec.explanations.kinds import ClusteredEpisodes as ClusteredEpisodes
 from pivec.explanations.kinds import EpisodeDifference as EpisodeDifference
 from pivec.explanations.kinds import EpisodeKind as EpisodeKind
 from pivec.explanations.kinds import EpisodeKinds as EpisodeKinds
+from pivec.explanations.kinds import choose_episodes as choose_episodes
+from pivec.explanations.kinds import cluster_comparison as cluster_comparison
 from pivec.explanations.kinds import compare_episodes as compare_episodes
 from pivec.explanations.kinds import episode_tests as episode_tests
 from pivec.explanations.kinds import find_kinds as find_kinds
@@ -48,6 +53,8 @@ from pivec.explanations.rules import Rules as Rules
 from pivec.explanations.rules import separating_rules as separating_rules
 from pivec.explanations.runs import RunExplanation as RunExplanation
 from pivec.explanations.runs import explain_run as explain_run
+from pivec.explanations.runs import share_intervals as share_intervals
 from pivec.explanations.unusual import Unusual as Unusual
 from pivec.explanations.unusual import UnusualEpisode as UnusualEpisode
 from pivec.explanations.unusual import find_unusual as find_unusual
+from pivec.explanations.unusual import times_as_far as times_as_far

@@ -13,6 +13,7 @@ from pivec.report.distance_figures import groups_figure as groups_figure
 from pivec.report.distance_figures import heatmap_figure as heatmap_figure
 from pivec.report.distance_figures import matrix_figure as matrix_figure
 from pivec.report.distance_figures import travel_figure as travel_figure
+from pivec.report.episode_map import EpisodeMap as EpisodeMap
 from pivec.report.evaluation import evaluation_figure as evaluation_figure
 from pivec.report.explanation_views import group_explanation_html as group_explanation_html
 from pivec.report.explanation_views import overview_html as overview_html
@@ -57,3 +58,5 @@ from pivec.report.pages import write_results as write_results
 from pivec.report.policy_map import map_figure as map_figure
 from pivec.report.script_data import decomposition_data as decomposition_data
 from pivec.report.script_data import page_data as page_data
+from pivec.report.script_data import pair_spreads as pair_spreads
+from pivec.report.script_data import run_story as run_story

@@ -29,6 +29,7 @@ from pivec.characterizations import Measured
 from pivec.errors import UsageError
 from pivec.figures import spread_out, to_png, to_vector
 from pivec.files import atomic_write, cell, make_folder, write_csv
+from pivec.options import FORMATS
 from pivec.report.distance_figures import MAX_RUNS, groups_figure, heatmap_figure, travel_band
 from pivec.report.findings import (
     DISTANCES_CSV,
@@ -80,19 +81,24 @@ _IMAGE_TYPES = {".webp": "image/webp", ".png": "image/png"}
 def write_results(folder: str | os.PathLike[str], findings: Findings) -> Path:
     """Write the tables, pictures and page of a comparison; return the path of the page.
 
-    These are distances.csv (or distances.npz), pairs.csv, map.csv, kinds.csv (if there are
-    regions and states), distances.png, map.png (or .svg or .pdf) and report.html.
+    These are distances.csv (or distances.npz), pairs.csv, map.csv, kinds.csv and episodes.csv (if
+    there are regions and states), distances.png, map.png (or .svg or .pdf) and report.html.
     """
     home = make_folder(folder)
     write_distances(home, findings.policies.labels, findings.measured)
     write_pairs_csv(home / "pairs.csv", findings.pair_rows)
     write_map_csv(home / "map.csv", findings.policies)
-    if findings.kinds is None:
-        _remove_csv(home / "kinds.csv", b"policy,kind,")
-    else:
-        rows = findings.kinds.rows()
-        write_csv(home / "kinds.csv", list(rows[0]), (map(cell, row.values()) for row in rows))
-    pictures, kind = Pictures.of(findings), findings.log.settings.get("figures", "png")
+    for name, result, head in (
+        ("kinds.csv", findings.kinds, b"policy,kind,"),
+        ("episodes.csv", findings.episodes, b"policy,episode,seed,kind,"),
+    ):
+        if result is None:
+            _remove_csv(home / name, head)
+        else:
+            rows = result.rows()
+            write_csv(home / name, list(rows[0]), (map(cell, row.values()) for row in rows))
+    pictures, kind = Pictures.of(findings), findings.log.settings.get("figures")
+    kind = kind if kind in FORMATS else "png"
     for name, png, draw in (
         ("distances", pictures.heatmap, heatmap_figure),
         ("map", pictures.map, _map),

@@ -4,7 +4,8 @@ All results of a comparison are in one folder:
 
 states/        the store
 space/         the fitted characterization and the descriptions
-distances.csv  distances.png  pairs.csv  map.csv  kinds.csv  map.png  report.html  run.json
+distances.csv  distances.png  pairs.csv  map.csv  map.png  report.html  run.json
+kinds.csv      episodes.csv   of episodes
 
 For more than 1000 policies distances.npz replaces distances.csv. `Comparison` is the same result
 for code and notebooks.
@@ -87,6 +88,7 @@ if TYPE_CHECKING:
         RunExplanation,
         Unusual,
     )
+    from pivec.report import EpisodeMap
 
 Array = NDArray[np.float64]
 _MAX_INFLUENCES = 5 << 28  # bytes of influences that a space may hold
@@ -236,6 +238,14 @@ class Comparison(Result):
     def kinds(self) -> EpisodeKinds | None:
         """Kinds of episodes and each policy's shares of them; None without regions or states."""
         return self.findings.kinds
+
+    @property
+    def episode_map(self) -> EpisodeMap | None:
+        """The map of episodes with their kinds and unusual ones, as in episodes.csv; None as above.
+
+        Like other results, it has `table()` and `figure()`.
+        """
+        return self.findings.episodes
 
     @property
     def report(self) -> Path:
