@@ -372,6 +372,8 @@ def unusual(
         print_unusual(result)
     if not as_json:
         say(f"Page: {home / 'unusual.html'}")
+    if home == comparison.folder:
+        _update_report(comparison, [clip.path for clip in result.clips], quiet or as_json)
 
 
 @with_options(EngineOptions, FigureOptions)

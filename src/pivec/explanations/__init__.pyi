@@ -1,5 +1,9 @@
 from pivec.explanations.clips import CannotReplay as CannotReplay
 from pivec.explanations.clips import Clip as Clip
+from pivec.explanations.clips import ClipPlan as ClipPlan
+from pivec.explanations.clips import Drawn as Drawn
+from pivec.explanations.clips import FirstFrame as FirstFrame
+from pivec.explanations.clips import Sheet as Sheet
 from pivec.explanations.clips import make_clips as make_clips
 from pivec.explanations.clips import record_episodes as record_episodes
 from pivec.explanations.coverage import Coverage as Coverage
@@ -40,6 +44,7 @@ from pivec.explanations.pairs import Shift as Shift
 from pivec.explanations.pairs import explain_pair as explain_pair
 from pivec.explanations.pairs import leading_regions as leading_regions
 from pivec.explanations.pairs import pair_folder as pair_folder
+from pivec.explanations.pairs import plan_episode as plan_episode
 from pivec.explanations.pairs import plan_first_episode as plan_first_episode
 from pivec.explanations.pairs import with_media as with_media
 from pivec.explanations.regions import Frame as Frame

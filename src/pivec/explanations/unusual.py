@@ -407,8 +407,8 @@ def _with_clips(
     def both(policy: str, typical: int, episode: int) -> tuple[str, list[Segment]]:
         replays = [replayer.stored(policy, n) for n in (typical, episode)]
         caption = (
-            f"left: episode {typical}, the most typical; right: episode {episode}, the most "
-            "unusual; the shorter one stops at its last frame"
+            f"episode {typical}, the most typical; episode {episode}, the most unusual; the "
+            "shorter one stops at its last frame"
         )
         return caption, [Segment.of(comparison, replay, 0, replay.last) for replay in replays]
 

@@ -56,6 +56,7 @@ from pivec.report.pages import write_page as write_page
 from pivec.report.pages import write_pairs_csv as write_pairs_csv
 from pivec.report.pages import write_results as write_results
 from pivec.report.policy_map import map_figure as map_figure
+from pivec.report.script_data import clip_data as clip_data
 from pivec.report.script_data import decomposition_data as decomposition_data
 from pivec.report.script_data import page_data as page_data
 from pivec.report.script_data import pair_spreads as pair_spreads

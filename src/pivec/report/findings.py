@@ -330,6 +330,14 @@ class Findings:
             return None
         return ComparisonFolder(folder, self.space, data)
 
+    def seed(self, label: str, episode: int) -> int | None:
+        """Return the seed of a stored episode; None if it is not known."""
+        stored = self._stored
+        if stored is None or not stored.has_states([label]):
+            return None
+        seeds = stored.states[label].seeds
+        return int(seeds[episode]) if 0 <= episode < len(seeds) else None
+
     @cached_property
     def _clustered(self) -> ClusteredEpisodes | None:
         """Episodes with their kinds; None if there are no states, or no regions."""

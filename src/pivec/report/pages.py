@@ -73,7 +73,7 @@ SHARPEST = 125  # dpi: twice what the page is wide
 
 # Bundles made by scripts/page/build.py, and the modules they start from.
 SCRIPTS = {"script.js": "main.tsx", "player.js": "player_page.ts"}
-STYLES = ("page.css", "workbench.css", "print.css")
+STYLES = ("page.css", "workbench.css", "player.css", "print.css")
 _TIME = "Time taken"
 _IMAGE_TYPES = {".webp": "image/webp", ".png": "image/png"}
 

@@ -11,10 +11,11 @@ import secrets
 import signal
 import socket
 import threading
+from base64 import b64encode
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Collection, Iterator
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, lru_cache
 from itertools import islice
 from operator import attrgetter
@@ -35,7 +36,18 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from pivec import explanations, report
 from pivec.characterizations import Measured, Space
 from pivec.errors import PivecError, UsageError
-from pivec.explanations import FOLDER, ComparisonFolder, PairExplanation, stored_states
+from pivec.explanations import (
+    FOLDER,
+    Clip,
+    ClipPlan,
+    ComparisonFolder,
+    Drawn,
+    FirstFrame,
+    Frame,
+    PairExplanation,
+    Sheet,
+    stored_states,
+)
 from pivec.files import read_regular
 from pivec.options import ReplayOptions
 from pivec.parallel import Tell, current, using
@@ -43,7 +55,7 @@ from pivec.results import plain
 from pivec.run_log import RUN, RunLog
 from pivec.statistics import LEVEL
 from pivec.terminal import encodable, printable, say
-from pivec.text import n_policies
+from pivec.text import n_policies, percent
 
 T = TypeVar("T")
 Pair = tuple[int, int]
@@ -116,6 +128,16 @@ class Snapshot:
         if a == b:
             raise UsageError(f"expected two policies, but both are {a!r}: choose another")
         return self._rows[a], self._rows[b]
+
+    def episode(self, label: str, number: str) -> tuple[int, int]:
+        """Find an episode of a policy, by the whole label and the number of the episode."""
+        if label not in self._rows:
+            raise NotFound(f"there is no policy {label!r} (any more)")
+        row = self._rows[label]
+        n = int(self.space.descriptions.n_episodes[row])
+        if not (number.isascii() and number.isdigit() and len(number) < 10 and int(number) < n):
+            raise NotFound(f"{label!r} has no episode {number!r}: expected 0 to {n - 1}")
+        return row, int(number)
 
     def _pair(self, i: int, j: int) -> bytes:
         """Return all that is known of two policies, as JSON; None is what is not known.
@@ -249,7 +271,8 @@ def _is_complete(space: Space) -> bool:
 def folder_versions(folder: Path) -> tuple[tuple[FileVersion, ...], tuple[FileVersion, ...]]:
     """Return versions of the files of a folder: of its space, and of what the page shows beside."""
     explained = islice(sorted(folder.glob(f"{FOLDER}/*/explain.json")), _EXPLAINED)
-    beside = (folder / RUN, folder / "regions.json", folder / FOLDER / "explain.json", *explained)
+    known = (RUN, "regions.json", "unusual.json", f"{FOLDER}/explain.json")
+    beside = (*(folder / name for name in known), *explained)
     spaces = folder / report.SPACE / "space.npz", folder / "space.npz"
 
     def version(file: Path) -> FileVersion:
@@ -314,10 +337,10 @@ class WorkerThread:
 
 @dataclass(frozen=True)
 class ClipRequest:
-    """The pair to make clips of, and how its episodes are replayed."""
+    """The pair, or a policy and its episode, to make clips of, and how episodes are replayed."""
 
     folder: Path
-    explanation: PairExplanation
+    wanted: PairExplanation | tuple[str, int]
     replaying: ReplayOptions
 
 
@@ -376,9 +399,20 @@ class ClipMaker:
                 return
             key, request = self._waiting.popitem()
             self._set(key, _clip_answer("working", "replaying episodes to draw them"))
+
+        def hear(_: ClipRequest, message: int | Answer) -> None:
+            """Hear the number of the process, then how far it is."""
+            with self._lock:
+                if self._stopped:
+                    raise PivecError("the server has stopped")
+                if isinstance(message, int):
+                    self._process = message
+                else:
+                    self._set(key, message)
+
         try:
             (reply,) = current().map(
-                make_clips, [request], on_message=self._begun, name=lambda _: "the clip", apart=True
+                make_clips, [request], on_message=hear, name=lambda _: "the clip", apart=True
             )
             answer = reply.content
             if reply.failure is not None:
@@ -389,53 +423,80 @@ class ClipMaker:
             self._process = 0
             self._set(key, answer)
 
-    def _begun(self, _request: ClipRequest, process: int) -> None:
-        with self._lock:
-            if self._stopped:
-                raise PivecError("the server has stopped")
-            self._process = process
-
 
 def make_clips(request: ClipRequest, tell: Tell) -> Answer:
-    """Replay and draw both policies, in the process that was started for it.
+    """Replay and draw episodes, in the process that was started for it.
 
     Pictures are kept below the folder, under names that identify their content: all pairs share
-    them.
+    them. What is told meanwhile has the share that is done, and the first frames of clips.
     """
     tell(os.getpid())
-    folder, chosen = request.folder, request.replaying
-    states = stored_states(folder, request.explanation.labels)
+    folder, wanted, chosen = request.folder, request.wanted, request.replaying
+    labels = wanted.labels if isinstance(wanted, PairExplanation) else wanted[:1]
+    states = stored_states(folder, labels)
     comparison = ComparisonFolder(folder, Space.load(folder), states)
     media = folder / FOLDER / MEDIA
     if not media.resolve().is_relative_to(folder.resolve()):
         raise UsageError(f"{media} is a link to a place outside {folder}: remove it")
-    # What could not be explained is said beside the numbers, not here.
-    explanation = replace(request.explanation, notes=())
     replayer = explanations.Replayer(comparison, chosen)
-    with using(chosen.engine, chosen.jobs):
-        made = explanations.with_media(explanation, comparison, replayer, media, n_clips=_CLIPS)
+    begun: list[Answer] = []
+
+    def on_drawn(plan: ClipPlan | None, drawn: Drawn) -> None:
+        if plan is not None and drawn.first:
+            begun.append(_begun_clip(plan, drawn.first))
+        words = f"drawing, {percent(drawn.share)} done"
+        answer = _clip_answer("working", words) | {"share": drawn.share, "clips": begun}
+        tell(printable_texts(answer), seldom=not drawn.first)
+
+    frames: Sequence[Frame] = ()
+    if isinstance(wanted, PairExplanation):
+        # What could not be explained is said beside the numbers, not here.
+        explained = replace(wanted, notes=())
+        with using(chosen.engine, chosen.jobs):
+            made = explanations.with_media(
+                explained, comparison, replayer, media, n_clips=_CLIPS, on_drawn=on_drawn
+            )
+        frames, clips, notes = made.frames, made.clips, made.notes
+    else:
+        with using("serial"):  # another process for a single clip would only have to start
+            plan = explanations.plan_episode(comparison, replayer, *wanted)
+            clips = explanations.make_clips([plan], replayer, media / "clips", on_drawn=on_drawn)
+        notes = tuple(clip.reason for clip in clips if clip.reason)
 
     def address(path: Path) -> str:
         return f"{MEDIA}/{quote(path.relative_to(folder).as_posix())}"
 
-    clips = [
-        {"src": address(clip.path), "title": clip.title, "words": clip.caption}
-        for clip in made.clips
+    shown = [
+        {"src": address(clip.path)} | report.clip_data(asdict(clip), address)
+        for clip in clips
         if clip.path is not None
     ]
-    frames = [
+    pictures = [
         {"src": address(frame.path), "region": frame.visit.region, "policy": frame.visit.policy}
-        for frame in made.frames
+        for frame in frames
         if frame.path is not None
     ]
-    more = f" (and {len(made.notes) - 1} more)" if len(made.notes) > 1 else ""
-    words = f"{made.notes[0]}{more}" if made.notes else ""
-    answer = _clip_answer("done" if clips or frames else "failed", words)
-    return answer | {"clips": printable_texts(clips), "frames": printable_texts(frames)}
+    more = f" (and {len(notes) - 1} more)" if len(notes) > 1 else ""
+    answer = _clip_answer(
+        "done" if shown or pictures else "failed", f"{notes[0]}{more}" if notes else ""
+    )
+    return answer | {"clips": shown, "frames": printable_texts(pictures)}
+
+
+def _begun_clip(plan: ClipPlan, first: Sequence[FirstFrame]) -> Answer:
+    """Return a clip of nothing but its first frames, which the answer contains."""
+    sheets, addresses = [], {}
+    for number, (segment, frame) in enumerate(zip(plan.segments, first, strict=True)):
+        start = replace(segment, last=segment.first, captions=segment.captions[:1], is_end=False)
+        path = Path(str(number))
+        sheets.append(Sheet.of(start, path, 1, 1, frame.width, frame.height))
+        addresses[path] = f"data:image/webp;base64,{b64encode(frame.content).decode('ascii')}"
+    clip = Clip(plan.title, plan.caption, fps=1.0, sheets=tuple(sheets))
+    return report.clip_data(asdict(clip), addresses.get)
 
 
 def _clip_answer(state: str, words: str) -> Answer:
-    return {"state": state, "words": printable(words), "clips": [], "frames": []}
+    return {"state": state, "words": printable(words), "share": 0.0, "clips": [], "frames": []}
 
 
 @dataclass(frozen=True)
@@ -493,14 +554,24 @@ class Handlers:
         return Response(answer, media_type="application/json")
 
     async def _clips(self, request: Request) -> Response:
-        """Return the state of the clips of two policies; POST has them made."""
-        snapshot, rows = self._asked(request)
-        key = snapshot.identities(*rows)
+        """Return the state of the clips of two policies, or of an episode; POST has them made."""
+        key: tuple[Any, ...]
+        wanted: PairExplanation | tuple[str, int]
+        of_episode = "episode" in request.query_params
+        if of_episode:
+            snapshot = self.latest.snapshot
+            label, episode = _parameters(request, "policy", "episode")
+            row, number = snapshot.episode(label, episode)
+            key, wanted = (*snapshot.identities(row), number), (label, number)
+        else:
+            snapshot, rows = self._asked(request)
+            key = snapshot.identities(*rows)
         answer = self.clip_maker.answer(key)
         if request.method == "POST" and (answer is None or answer["state"] == "failed"):
-            explanation = await self.worker.call(snapshot.explanation, *rows)
-            wanted = ClipRequest(self.latest.folder, explanation, self.replaying)
-            answer = self.clip_maker.submit(key, wanted)
+            if not of_episode:
+                wanted = await self.worker.call(snapshot.explanation, *rows)
+            made = ClipRequest(self.latest.folder, wanted, self.replaying)
+            answer = self.clip_maker.submit(key, made)
         if answer is None:
             raise NotFound("these clips do not exist (any more): request them again")
         return JSONResponse(answer)

@@ -2,6 +2,7 @@
 
 import { unpack } from "./data";
 import { announce, byId, whole } from "./format";
+import type { Clip } from "./player";
 import { adopt, app } from "./state";
 
 /** numbers are null where they are not known */
@@ -23,11 +24,13 @@ export interface ExactPair {
   /** why there is no difference */
   reason: string;
 }
-/** addresses are fit for `src` */
+/** addresses are fit for `src`; while they are made, clips have their first frames */
 export interface Clips {
   state: "working" | "done" | "failed";
   words: string;
-  clips: { src: string; title: string; words: string }[];
+  /** Of the work that is done. */
+  share: number;
+  clips: Clip[];
   frames: { src: string; region: number; policy: string }[];
 }
 
@@ -63,26 +66,32 @@ export const isLive = (): boolean => Boolean(app.data.blob.live);
 export const exactPair = (a: number, b: number): Promise<ExactPair> | null =>
   isLive() ? ask(addressOf("pair", a, b)) : null;
 
+/** Two policies, or an episode of one by its number there; policies by their rows. */
+export type Filmed = { a: number; b: number } | { policy: number; episode: number };
+
+const clipsAddress = (what: Filmed): string => {
+  const { label } = app.data;
+  if ("a" in what) return addressOf("clips", what.a, what.b);
+  const { policy, episode } = what;
+  return "clips?" + new URLSearchParams({ policy: label[policy], episode: String(episode) });
+};
+
 /** Addresses of clips that the reader asked for; new data show them again. */
 const requested: Set<string> = new Set();
 
-/** Returns whether the reader has asked for their clips. */
-export const isAskedFor = (a: number, b: number): boolean =>
-  requested.has(addressOf("clips", a, b));
+/** Returns whether the reader has asked for these clips. */
+export const isAskedFor = (what: Filmed): boolean => requested.has(clipsAddress(what));
 
-/** Have clips of both made, which takes seconds; those made before are there at once; `a`: row of a policy; `b`: row of another; `report`: is told how far it is; returns null without a server; an error has a sentence for the reader. */
-export const makeClips = (
-  a: number,
-  b: number,
-  report?: (words: string) => void,
-): Promise<Clips> | null => (isLive() ? madeClips(addressOf("clips", a, b), report) : null);
+/** Have a server make clips, which takes seconds; those made before are there at once; `report`: is told how far it is; an error has a sentence for the reader. */
+export const makeClips = (what: Filmed, report: (answer: Clips) => void): Promise<Clips> =>
+  madeClips(clipsAddress(what), report);
 
-const madeClips = async (address: string, report?: (words: string) => void): Promise<Clips> => {
+const madeClips = async (address: string, report: (answer: Clips) => void): Promise<Clips> => {
   requested.add(address);
   let answer = await ask(address, "POST");
   while (answer.state === "working") {
-    if (report) report(answer.words);
-    await pause(700);
+    report(answer);
+    await pause(400);
     answer = await ask(address);
   }
   if (answer.state === "done") return answer;

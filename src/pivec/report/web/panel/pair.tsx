@@ -3,6 +3,7 @@ import { measurer } from "../distances";
 import { Badge, PolicyName } from "../entities";
 import { number } from "../format";
 import { app, set, useResult } from "../state";
+import { PairClips } from "./clips";
 import { Nearest } from "./panel";
 
 export const Pair = ({ a, b }: { a: number; b: number }) => {
@@ -26,6 +27,7 @@ export const Pair = ({ a, b }: { a: number; b: number }) => {
         </p>
       ))}
       {pair && <p class="figure">{number(pair.distance)}</p>}
+      <PairClips a={a} b={b} />
       <Nearest row={a} name="A" />
       <Nearest row={b} name="B" />
     </>
