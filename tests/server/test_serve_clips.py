@@ -8,14 +8,14 @@ import time
 
 import pytest
 from endless import hang
-from served_folders import LABELS, client_of
+from served_folders import LABELS, client_of, opened
 
 import pivec
 from pivec.errors import PivecError, UsageError
 from pivec.options import ReplayOptions
 from pivec.parallel import Reply, using
 from pivec.server import application
-from pivec.server.application import ClipMaker, ClipRequest, LatestSnapshot, make_clips
+from pivec.server.application import ClipMaker, ClipRequest, make_clips
 from pivec.states import Store
 from pivec.terminal import printable
 
@@ -96,7 +96,7 @@ def test_clips_are_asked_for_by_post_and_told_of_by_get(gate, made):
 
 def test_what_cannot_be_played_again_says_so(made):
     pids = []
-    explanation = LatestSnapshot(made).snapshot.explanation(0, 1)
+    explanation = opened(made).snapshot.explanation(0, 1)
     answer = make_clips(ClipRequest(made, explanation, ReplayOptions()), pids.append)
     assert pids == [os.getpid()]
     assert answer["state"] == "failed"
@@ -185,7 +185,7 @@ def test_first_frames_and_progress_are_there_before_the_clip(tmp_path):
 def test_nothing_is_written_through_links_that_lead_elsewhere(out, tmp_path):
     (tmp_path / "elsewhere").mkdir()
     (out / "explain").symlink_to(tmp_path / "elsewhere")
-    explanation = LatestSnapshot(out).snapshot.explanation(0, 1)
+    explanation = opened(out).snapshot.explanation(0, 1)
     request = ClipRequest(out, explanation, ReplayOptions())
     with pytest.raises(UsageError, match="link to a place outside"):
         make_clips(request, lambda _: True)

@@ -251,8 +251,9 @@ def watch(
     in DIR, and the live page of `pivec serve DIR`. Folders and globs need not exist yet.
 
     The space is fitted on the first --at-least checkpoints and then stays fixed; the column
-    [bold]placed[/bold] of map.csv marks later checkpoints. Deleted checkpoints stay in DIR;
-    overwritten ones are replaced. Run the same command again to resume.
+    [bold]placed[/bold] of map.csv marks later checkpoints. If --until-idle ends it with fewer, but
+    at least two, these are compared. Deleted checkpoints stay in DIR; overwritten ones are
+    replaced. Run the same command again to resume.
 
     Example: pivec watch CartPole-v1 runs/ --out live --episodes 20
     """

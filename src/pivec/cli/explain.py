@@ -427,7 +427,8 @@ def serve(
 
     Select two policies to see their exact distance with its interval, how they differ, and, on
     request, clips. Policies that are added to the folder (by [bold]pivec watch[/bold] or another
-    [bold]pivec compare[/bold]) appear on the open page.
+    [bold]pivec compare[/bold]) appear on the open page, which says whether its distances are exact.
+    While [bold]pivec watch[/bold] waits for the first checkpoints, it says how many there are.
 
     The page is only reachable from this computer, at the printed address. Press Ctrl-C to stop.
 

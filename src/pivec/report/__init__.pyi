@@ -50,6 +50,7 @@ from pivec.report.pages import key_figures as key_figures
 from pivec.report.pages import report_html as report_html
 from pivec.report.pages import script as script
 from pivec.report.pages import summary as summary
+from pivec.report.pages import waiting_html as waiting_html
 from pivec.report.pages import write_distances as write_distances
 from pivec.report.pages import write_map_csv as write_map_csv
 from pivec.report.pages import write_page as write_page
@@ -58,6 +59,7 @@ from pivec.report.pages import write_results as write_results
 from pivec.report.policy_map import map_figure as map_figure
 from pivec.report.script_data import clip_data as clip_data
 from pivec.report.script_data import decomposition_data as decomposition_data
+from pivec.report.script_data import numbers as numbers
 from pivec.report.script_data import page_data as page_data
 from pivec.report.script_data import pair_spreads as pair_spreads
 from pivec.report.script_data import run_story as run_story

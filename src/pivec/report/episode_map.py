@@ -17,11 +17,9 @@ from pivec.explanations import (
 )
 from pivec.figures import (
     INK,
-    add_heading,
-    add_key,
     axes_at,
     group_colours,
-    new_figure,
+    headed_figure,
     quiet_axes,
 )
 from pivec.report.layout import landmark_tsne
@@ -119,23 +117,25 @@ class EpisodeMap(Result):
         return [dict(zip(columns, line, strict=True)) for line in lines]
 
     def figure(self) -> Figure:
-        figure = new_figure(6.4, 7.0)
-        add_heading(figure, "Map of episodes", self.headline())
-        axes = axes_at(figure, 0.28, 0.28, 5.84, 5.84, facecolor="#FCFCFD")
-        quiet_axes(axes)
-        axes.set_aspect("equal", adjustable="datalim")
+        from matplotlib.lines import Line2D
+
         colours = np.array(group_colours(len(self.kinds)))
-        x, y = self.positions.T
-        axes.scatter(x, y, s=8, linewidths=0, color=colours[self.kind - 1])
-        handles = [
-            axes.scatter([], [], s=14, color=colour, label=f"{number}")
+        unusual: dict[str, Any] = {"facecolors": "none", "edgecolors": INK, "linewidths": 0.9}
+        key = [
+            Line2D([], [], ls="", marker="o", ms=4, color=colour, label=f"kind {number}")
             for number, colour in enumerate(colours, 1)
         ]
         if len(self.unusual):
-            rings: dict[str, Any] = {"facecolors": "none", "edgecolors": INK, "linewidths": 0.9}
-            x, y = x[self.unusual], y[self.unusual]
-            handles.append(axes.scatter(x, y, s=42, label="unusual", **rings))
-        add_key(figure, handles)
+            key.append(
+                Line2D([], [], ls="", marker="o", ms=6, mfc="none", mec=INK, label="unusual")
+            )
+        figure = headed_figure(6.4, 6.0, "Map of episodes", self.headline(), key)
+        axes = axes_at(figure, 0.28, 0.2, 5.84, 5.7, facecolor="#FCFCFD")
+        quiet_axes(axes)
+        axes.set_aspect("equal", adjustable="datalim")
+        x, y = self.positions.T
+        axes.scatter(x, y, s=8, linewidths=0, color=colours[self.kind - 1])
+        axes.scatter(x[self.unusual], y[self.unusual], s=42, **unusual)
         return figure
 
 

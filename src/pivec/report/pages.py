@@ -43,7 +43,7 @@ from pivec.report.findings import (
 from pivec.report.groups import GROUP_COLUMNS, PAIR_COLUMNS, permanova_sentence
 from pivec.report.layout import has_groups
 from pivec.report.policy_map import METHOD_NAMES, map_figure
-from pivec.report.script_data import page_data
+from pivec.report.script_data import Content, page_data
 from pivec.run_log import versions
 from pivec.statistics import LEVEL, Travel
 from pivec.terminal import encodable, printable, shortened
@@ -326,10 +326,12 @@ def _map(findings: Findings) -> Figure:
     return map_figure(findings.policies, findings.subtitle, links=findings.links)
 
 
-def report_html(findings: Findings, pictures: Pictures | None = None, live: str = "") -> str:
+def report_html(
+    findings: Findings, pictures: Pictures | None = None, live: Content | None = None
+) -> str:
     """Render the page of a comparison; pictures are drawn unless they are given.
 
-    ``live`` is the version of the data if a server sends the page, which then asks it for more.
+    ``live`` is the data of the page if a server sends it, which is then asked for more.
     """
     measured, groups = findings.measured, findings.groups
     pictures = pictures or Pictures.of(findings)
@@ -358,7 +360,7 @@ def report_html(findings: Findings, pictures: Pictures | None = None, live: str 
         ],
         map_png=_address(pictures.map),
         map_method=METHOD_NAMES.get(findings.map_method, findings.map_method),
-        data=page_data(findings, live),
+        data=page_data(findings) if live is None else live,
         # The page is shown to others: where on a disk it was made is left out.
         folder=folder.name if folder.is_absolute() else str(folder),
         volatile=_TIME,
@@ -386,6 +388,12 @@ def report_html(findings: Findings, pictures: Pictures | None = None, live: str 
         method=[" ".join(part.split()) for part in re.split(r"\n\s*\n", findings.method.strip())],
         made=_made(findings),
     )
+
+
+def waiting_html(title: str, words: str, notes: Sequence[str] = ()) -> str:
+    """Render what a server sends before there is a page to show."""
+    head: dict[str, Any] = {"title": title, "lead": words, "environment": "", "figures": {}}
+    return render("waiting.html", resource("page.css"), notes=notes, **head)
 
 
 def summary(findings: Findings) -> str:

@@ -55,7 +55,10 @@ _PARTS, _AVERAGES = 10, 16  # regions and means of features of a pair
 
 
 def page_data(findings: Findings, live: str = "") -> Content:
-    """Collect everything that the script shows, as values that JSON can hold."""
+    """Collect everything that the script shows, as values that JSON can hold.
+
+    ``live`` is the version of the data on a page whose server can be asked for more.
+    """
     policies, colours = findings.policies, findings.policies.group_colours
     number = {name: k for k, name in enumerate(colours)}
     content: Content = {
@@ -101,7 +104,7 @@ def page_data(findings: Findings, live: str = "") -> Content:
         "episodes": episode_data(findings),
     }
     content |= _distances(findings, size_of(content))
-    return content | {"words": _words(content)}
+    return content | {"words": _words(content, is_live=bool(live))}
 
 
 def _policy_columns(rows: PolicyTable, number: dict[str, int]) -> dict[str, Column]:
@@ -428,9 +431,11 @@ def _pair_columns(pairs: Pairs, known: Container[str] = ("low", "overlap")) -> C
     return content
 
 
-def _words(content: Content) -> str:
-    """Say what the page's own distances are worth, and what this file does not hold."""
+def _words(content: Content, *, is_live: bool) -> str:
+    """Say what the page's own distances are worth, and what it does not hold."""
     serve = "For all exact distances, run pivec serve OUT, where OUT is this comparison's folder."
+    if is_live:
+        serve = "The distance of two selected policies is exact."
     if content["pairs"]:
         return ""
     if content["points"]:
@@ -442,8 +447,8 @@ def _words(content: Content) -> str:
         )
     if content["near"]:
         k = content["near"]["k"]
-        return f"This file contains only the {k} nearest neighbours of each policy. {serve}"
-    return f"This file contains no distances. {serve}" if content["n"] > 1 else ""
+        return f"This page contains only the {k} nearest neighbours of each policy. {serve}"
+    return f"This page contains no distances. {serve}" if content["n"] > 1 else ""
 
 
 # Numbers are little-endian, the first bytes of all before the second bytes of all and so on: bytes

@@ -34,8 +34,8 @@ export interface Clips {
   frames: { src: string; region: number; policy: string }[];
 }
 
-/** Tabs without parts that the script draws. */
-const KEPT_OUT = ["behaviours", "groups"];
+/** What Python writes, and the script only reads. */
+const WRITTEN = [".lead", ".figures", "#tab-behaviours", "#tab-groups", "#tab-heatmap .pairs"];
 const EVERY = 2000,
   SLOWEST = 30000,
   STOPPED = "The server has stopped";
@@ -99,19 +99,22 @@ const madeClips = async (address: string, report: (answer: Clips) => void): Prom
   throw new Error(answer.words);
 };
 
-/** Replace what Python wrote into the page: the summary, the figures and the tabs. */
-const renewPage = async () => {
+/** Take new data, and replace what Python wrote into the page. */
+const renew = async () => {
   const answer = await fetch("", { cache: "no-store" }),
-    page = new DOMParser().parseFromString(await answer.text(), "text/html");
-  const parts = [".lead", ".figures", ...KEPT_OUT.map((name) => `#tab-${name}`)];
-  for (const selector of parts) {
+    page = new DOMParser().parseFromString(await answer.text(), "text/html"),
+    data = page.getElementById("data");
+  if (!data) throw new Error(STOPPED);
+  adopt(await unpack(JSON.parse(data.textContent as string)));
+  for (const selector of WRITTEN) {
     const now = document.querySelector(selector),
       then = page.querySelector(selector);
     if (now && then) now.replaceChildren(...then.childNodes);
   }
+  document.dispatchEvent(new Event("pivec-renewed"));
 };
 
-/** Look for new data while the page is open and seen; what is chosen stays. */
+/** Look for new data while the page is open and seen; what is selected stays. */
 export const liveUpdates = () => {
   if (!isLive()) return;
   const first = app.data.n,
@@ -122,22 +125,19 @@ export const liveUpdates = () => {
     if (status.textContent !== words) status.textContent = words;
     status.classList.toggle("stopped", stopped);
   };
-  const shown = () => {
+  const joined = () => {
     const more = app.data.n - first;
-    if (!more) return "Live: new policies appear by themselves";
-    const change = more > 0 ? `${whole(more)} joined` : `${whole(-more)} left`;
-    return `Live: ${whole(app.data.n)} policies, ${change} since the page was opened.`;
+    return more ? `${whole(app.data.n)} policies, ${whole(more)} more than at first. ` : "";
   };
   const look = async () => {
     try {
       if (!document.hidden) {
-        const { version } = await ask("version");
-        if (version !== app.data.blob.live) {
-          adopt(await unpack(await ask("data")));
-          await renewPage();
-          announce(shown());
+        const { version, words } = await ask("version");
+        if (version && version !== app.data.blob.live) {
+          await renew();
+          announce(joined());
         }
-        say(shown());
+        say(`Live. ${joined()}${words}`);
       }
       wait = EVERY;
     } catch {
@@ -146,6 +146,5 @@ export const liveUpdates = () => {
     }
     setTimeout(look, wait);
   };
-  say(shown());
-  setTimeout(look, wait);
+  look();
 };
