@@ -29,6 +29,7 @@ from pivec.characterizations import Measured
 from pivec.errors import PivecError, UsageError
 from pivec.figures import spread_out, to_png, to_vector
 from pivec.files import atomic_write, cell, make_folder, read_regular, write_csv
+from pivec.options import FORMATS
 from pivec.report.distance_figures import MAX_RUNS, groups_figure, heatmap_figure, travel_band
 from pivec.report.findings import (
     DISTANCES_CSV,
@@ -108,7 +109,8 @@ def write_results(folder: str | os.PathLike[str], findings: Findings) -> Path:
         else:
             rows = result.rows()
             write_csv(home / name, list(rows[0]), (map(cell, row.values()) for row in rows))
-    pictures, kind = Pictures.of(findings), findings.log.settings.get("figures", "png")
+    pictures, kind = Pictures.of(findings), findings.log.settings.get("figures")
+    kind = kind if kind in FORMATS else "png"
     for name, png, draw in (
         ("distances", pictures.heatmap, heatmap_figure),
         ("map", pictures.map, _map),
