@@ -1,2 +1,2 @@
-// Made by `make page` from player_page.ts: 'sha256-WHBH+fL+Tw0/fcIHKcBYFTZQal/YczdpaI6QBDkfhTE='
+// Made by `make page` from player_page.ts: 'sha256-AuAG2xmTRUIWFYhYz8zkejnMZkWl1Z+8uJaCROiN3hc='
 (()=>{document.documentElement.classList.add("ready");})();
