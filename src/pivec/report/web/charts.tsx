@@ -227,22 +227,6 @@ export const LineChart = ({
         {yTicks.map(({ at: up }) => (
           <line key={up} class="grid" x1="0" x2="100%" y1={place(1 - up)} y2={place(1 - up)} />
         ))}
-        {columns &&
-          at.map((x, k) => {
-            const from = k ? (at[k - 1] + x) / 2 : 0,
-              to = k < at.length - 1 ? (x + at[k + 1]) / 2 : 1;
-            const row = first.rows?.[k];
-            return (
-              <rect
-                key={row}
-                class="column"
-                data-row={row}
-                x={place(from)}
-                width={place(to - from)}
-                height="100%"
-              />
-            );
-          })}
         <Stretched>
           {series.map(({ colour, x, y, low: lower, high: upper, run }, s) => {
             const places = Array.from(x, (_, k) => k),
@@ -276,6 +260,22 @@ export const LineChart = ({
               ) : null,
             ),
         )}
+        {columns &&
+          at.map((x, k) => {
+            const from = k ? (at[k - 1] + x) / 2 : 0,
+              to = k < at.length - 1 ? (x + at[k + 1]) / 2 : 1;
+            const row = first.rows?.[k];
+            return (
+              <rect
+                key={row}
+                class="column"
+                data-row={row}
+                x={place(from)}
+                width={place(to - from)}
+                height="100%"
+              />
+            );
+          })}
       </svg>
       <div />
       <Axis ticks={xTicks} />

@@ -1,2 +1,2 @@
-// Made by `make page` from player_page.ts: 'sha256-AuAG2xmTRUIWFYhYz8zkejnMZkWl1Z+8uJaCROiN3hc='
+// Made by `make page` from player_page.ts: 'sha256-m9cDNoc7EmoXtHouEnl2vhwSwqOkWaeE35+uGfO3j2w='
 (()=>{document.documentElement.classList.add("ready");})();
