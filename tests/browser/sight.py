@@ -27,6 +27,7 @@ class Sight:
         words = "&".join(
             f"{key}={quote(value)}" for key, value in {"view": view, **dict(link)}.items()
         )
+        looks = {"height": 1250} | looks  # room for the map
         self.page = pages.open(f"{Path(path).as_uri()}{search}#{words}", **looks)
         self.overlay = self.page.locator("#map-overlay")
         self.overlay.scroll_into_view_if_needed()
@@ -106,5 +107,7 @@ def chosen(page, a, b=None):
             search.fill(label)
             search.press(key)
     search.fill("")
-    page.locator("#panel .who").nth(0 if b is None else 1).wait_for()
-    return page.locator("#panel")
+    panel = page.locator("#panel")
+    wanted = panel.locator("h2 [data-row]") if b is None else panel.locator(".who").nth(1)
+    wanted.wait_for()
+    return panel

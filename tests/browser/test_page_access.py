@@ -36,36 +36,60 @@ def test_arrows_walk_and_enter_chooses(sight, walked):
     sight.frames()
     b = tip.text_content()
     page.keyboard.press("Shift+Enter")
-    names = page.locator("#panel .who .name")
+    names = page.locator("#panel .who .entity")
     names.nth(1).wait_for()
     assert [name.strip() for name in names.all_text_contents()] == [labels[walk[-1]], b]
 
 
-def test_axe_finds_nothing(pages, walked):
+@pytest.mark.parametrize("width", [1400, 400])
+def test_axe_finds_nothing(pages, walked, width):
+    """Neither with two policies nor a run selected, in any tab, theme, or on paper."""
     axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
-    page = pages.open(walked.path)
+    page = pages.open(walked.path, width=width, height=900)
+
+    def check(where, **rules):
+        found = axe.run(page, options={"resultTypes": ["violations"], **rules}).response
+        violations = [(v["id"], v["nodes"][0]["html"][:200]) for v in found["violations"]]
+        assert violations == [], where
+
     chosen(page, walked.data.labels[3], walked.data.labels[30])
-    for theme, rules in (("light", {}), ("dark", {"runOnly": ["color-contrast"]})):
-        page.emulate_media(color_scheme=theme)
-        found = axe.run(page, options={"resultTypes": ["violations"], **rules}).response[
-            "violations"
-        ]
-        assert [(rule["id"], rule["nodes"][0]["html"][:200]) for rule in found] == [], theme
+    contrast = {"runOnly": ["color-contrast"]}
+    for tab in page.locator("[role=tab]").all():
+        tab.click()
+        page.emulate_media(color_scheme="light")
+        check(tab.text_content())
+        page.emulate_media(color_scheme="dark")
+        check(tab.text_content(), **contrast)
+    page.emulate_media(color_scheme="light")
+    for opener in ("#help-open", "#keys-open"):
+        page.locator(opener).click()
+        check(opener)
+        page.keyboard.press("Escape")
+    page.locator("#open-runs").click()
+    page.locator("#tab-runs table [data-run]:visible").first.click()
+    check("a run")
+    page.emulate_media(media="print", color_scheme="light")
+    check("print")
 
 
 def test_marks_stand_out_from_the_paper(pages, walked):
     """Points have a contrast of 3 to what they are painted on, whatever they are coloured by."""
     sight = Sight(pages, walked.path, walked.space.positions)
-    box = sight.page.locator("#map").bounding_box()
-    at = np.rint(sight.pixels() - (box["x"], box["y"])).astype(int)
-    apart = np.hypot(*(at[:, None] - at[None]).T) + 1e9 * np.eye(len(at))
-    at = at[apart.min(axis=0) > 16]  # others may cover the rest, or have their rims there
-    assert len(at) > 20
     for theme in THEMES:
         sight.page.emulate_media(color_scheme=theme)
-        for colour in ("return", "group", "step"):
+        sight.page.locator("#view-menu summary").click()
+        for flag in ("lines", "joins", "labels"):  # nothing but points
+            sight.page.locator(f"#map-{flag}").set_checked(False)
+        sight.page.keyboard.press("Escape")
+        sight.page.mouse.move(0, 0)
+        for colour in ("return", "group", "step", "feature:0"):
             sight.page.locator("#colour").select_option(colour)
             sight.frames()
+            box = sight.page.locator("#map").bounding_box()  # a longer key makes the map smaller
+            at = np.rint(sight.pixels() - (box["x"], box["y"])).astype(int)
+            apart = np.hypot(*(at[:, None] - at[None]).T) + 1e9 * np.eye(len(at))
+            at = at[apart.min(axis=0) > 16]  # others may cover the rest, or have their rims there
+            assert len(at) > 10
             picture = pixels_of(sight.page.locator("#map").screenshot())
             paper, inks = luminance(picture[8, 8]), luminance(picture[at[:, 1], at[:, 0]])
             assert (paper > 0.5) == (theme == "light")
@@ -102,5 +126,5 @@ def test_a_narrow_page_does_not_scroll_sideways_and_a_touch_keeps_the_name(pages
 def test_without_scripts_the_page_is_a_picture_with_tables(pages, walked):
     page = pages.open(walked.path, ready=False, java_script_enabled=False)
     assert page.locator("#map-static").is_visible()
-    assert page.locator("#explore").is_hidden()
+    assert page.locator("#tabs").is_hidden()
     assert page.locator("#policy-table tbody tr").count() >= 20

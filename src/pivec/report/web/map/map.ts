@@ -95,7 +95,7 @@ const fillScene = () => {
     paper: theme.paper,
     rim: theme.lone,
     band: theme.band,
-    shades: scale && scale.shades,
+    shades: scale?.shades ?? null,
   });
   for (const wanted of emphasized ? [0, 1] : [1]) {
     scene.chosen = scene.n;
@@ -263,8 +263,7 @@ export const fitRows = (wanted: (i: number) => boolean = () => true) => {
 
 /** Follow the size of the page, and keep the middle. */
 const resizeMap = () => {
-  const { clientWidth: width, clientHeight: height } = byId("map"),
-    before = view.home;
+  const { clientWidth: width, clientHeight: height } = byId("map");
   if (!width || !height) return;
   Object.assign(view, {
     width,
@@ -272,7 +271,6 @@ const resizeMap = () => {
     ratio: Math.min(2, window.devicePixelRatio || 1),
     home: 0.91 * Math.min(width / (2 * extent.halfX), height / (2 * extent.halfY)),
   });
-  view.scale *= view.home / before;
   if (!state.view) adoptView();
 };
 
