@@ -162,8 +162,15 @@ def test_the_console_tells_how_sure_it_is(measured, measured_of, make_report, ro
     policies = rows_of(5, label=LABELS)
     print_summary(make_report(policies=policies, measured=measured))
     text = capsys.readouterr().out
-    for words in ("distance (95 % interval)", "(0 to 0.31) *", "apart: share", "0.25 ± 0.2",
-                  "* cannot be distinguished: 4 of 10 pairs"):  # fmt: skip
+    for words in ("distance (95 % interval)", "(7.54 to 8.14)", "apart: share", "0.25 ± 0.2",
+                  "4 of 10 pairs cannot be distinguished"):  # fmt: skip
+        assert words in text
+    assert "*" not in text  # the nearest that are listed differ
+    alike = measured.pairs.take(np.flatnonzero(measured.pairs.alike))
+    few = replace(measured, pairs=alike, nearest=alike, farthest=alike.take([3]))
+    print_summary(make_report(policies=policies, measured=few))
+    text = capsys.readouterr().out
+    for words in ("(0 to 0.31) *", "* cannot be distinguished: 4 of 10 pairs"):
         assert words in text
     bare = measured_of(5, DISTANCES, nearest=[(0, 1, 0.5)])
     print_summary(make_report(policies=policies, measured=bare))

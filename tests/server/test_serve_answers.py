@@ -9,11 +9,18 @@ import pytest
 from served_folders import LABELS, client_of, leave
 
 from pivec.explanations import ComparisonFolder, explain_pair
-from pivec.report import decomposition_data, measure_space
+from pivec.report import Findings, decomposition_data, measure_space, pair_spreads, run_story
+from pivec.run_log import RunLog
 from pivec.server.application import printable_texts, read_picture
 from pivec.terminal import printable
 
 ODD = printable(LABELS[3])
+
+
+def whole(folder):
+    """Give what is found in the comparison."""
+    space = ComparisonFolder.open(folder).space
+    return Findings.of(space, measure_space(space, folder), RunLog(folder))
 
 
 def test_the_page_asks_for_more(served):
@@ -42,6 +49,8 @@ def test_a_pair_is_exactly_what_python_says(served, made, a, b):
     found = explain_pair(findings, LABELS[i], LABELS[j])
     expected = decomposition_data(found.decomposition, found.features, found.notes, found.rules)
     assert answer["difference"] == printable_texts(expected)
+    assert answer["spreads"] == printable_texts(pair_spreads(whole(made), i, j))
+    assert sum(answer["spreads"]["features"][0]["b"]) == pytest.approx(1.0, abs=1e-3)
     assert served.get("pair", params={"a": a, "b": b}).json() == answer
 
 
@@ -60,11 +69,28 @@ def test_without_a_matrix_of_intervals_the_pair_is_measured_by_itself(made):
         assert alone[key] == pytest.approx(whole[key], rel=1e-6), key
 
 
+def test_a_run_is_what_python_says(served, made):
+    answer = served.get("run", params={"run": "run"})
+    assert answer.headers["content-type"] == "application/json"
+    content = answer.json()
+    assert content.pop("run") == "run"
+    assert content == printable_texts(run_story(whole(made), "run"))
+    assert [phase["changed"] for phase in content["phases"]] == [True] * 3
+    assert len(content["steps"]) == len(content["tracks"][0]["share"]) == 4
+    unknown = served.get("run", params={"run": "walk"})
+    assert unknown.status_code == 404
+    assert "there is no run 'walk'" in unknown.json()["error"]
+    assert served.get("run").status_code == 400
+
+
 def test_what_cannot_be_explained_says_why(tmp_path):
     leave(tmp_path / "out", method="terminal-state")
     answer = client_of(tmp_path / "out").get("pair", params={"a": "run/1", "b": "run/2"}).json()
     assert answer["difference"] is None
     assert "decompose" in answer["reason"]
+    story = client_of(tmp_path / "out").get("run", params={"run": "run"}).json()
+    assert story["phases"] == []
+    assert "regions" in story["note"]
     assert answer["distance"] > 0
 
 
@@ -74,8 +100,8 @@ def test_what_cannot_be_explained_says_why(tmp_path):
         ({"a": "run/1", "b": "1"}, 404, "there is no policy '1'"),
         ({"a": "run/1", "b": LABELS[3]}, 404, "there is no policy"),
         ({"a": "run/1", "b": "run/1"}, 400, "expected two policies"),
-        ({"a": "run/1"}, 400, "expected the labels of two policies, b= among them"),
-        ({"b": ["run/1", "run/2"], "a": "run/1"}, 400, "b= among them"),
+        ({"a": "run/1"}, 400, "b= is there 0 times"),
+        ({"b": ["run/1", "run/2"], "a": "run/1"}, 400, "b= is there 2 times"),
     ],
 )
 def test_a_mistake_is_answered_by_a_sentence(served, params, status, words):

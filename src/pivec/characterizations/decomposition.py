@@ -197,7 +197,7 @@ def decomposed(
     method: Characterization, a: Side, b: Side, level: float, n_groups: int | None = None
 ) -> Decomposition:
     """Decompose the distance of two policies."""
-    from scipy.stats import t
+    from scipy.special import stdtrit
 
     for side in (a, b):
         if not isinstance(side, VisitedStates):
@@ -231,7 +231,7 @@ def decomposed(
         shape = (-1, n_features, n_regions * own_columns.shape[1])
         features = parts(lambda rows: rows[:, :, own_columns].swapaxes(1, 2).reshape(shape))
     interval = method.intervals(a, b, level)
-    reach = t.ppf((1.0 + level) / 2.0, np.maximum(freedom, 1.0))
+    reach = stdtrit(np.maximum(freedom, 1.0), (1.0 + level) / 2.0)
     episodes = np.array([np.sum(side.n_episodes) for side in (a, b)])
 
     def by_region(members: NDArray[np.intp], own: RegionStatistics) -> dict[str, Any]:

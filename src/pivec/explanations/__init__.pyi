@@ -8,7 +8,9 @@ from pivec.explanations.coverage import measure_coverage as measure_coverage
 from pivec.explanations.coverage import policy_coverage as policy_coverage
 from pivec.explanations.coverage import warn_uncovered as warn_uncovered
 from pivec.explanations.differences import Difference as Difference
+from pivec.explanations.differences import FeatureHistograms as FeatureHistograms
 from pivec.explanations.differences import Span as Span
+from pivec.explanations.differences import feature_histograms as feature_histograms
 from pivec.explanations.differences import percent_range as percent_range
 from pivec.explanations.differences import worth_listing as worth_listing
 from pivec.explanations.folder import FOLDER as FOLDER
@@ -48,6 +50,7 @@ from pivec.explanations.rules import Rules as Rules
 from pivec.explanations.rules import separating_rules as separating_rules
 from pivec.explanations.runs import RunExplanation as RunExplanation
 from pivec.explanations.runs import explain_run as explain_run
+from pivec.explanations.runs import share_intervals as share_intervals
 from pivec.explanations.unusual import Unusual as Unusual
 from pivec.explanations.unusual import UnusualEpisode as UnusualEpisode
 from pivec.explanations.unusual import find_unusual as find_unusual

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Annotated
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,7 @@ from scipy.special import stdtr, stdtrit
 
 from pivec.arguments import Range
 from pivec.explanations.names import Feature
-from pivec.states import VisitedStates
+from pivec.states import VisitedStates, only_features, policy_ranges
 from pivec.text import percent, rounded
 
 Array = NDArray[np.float64]
@@ -26,6 +26,12 @@ _EDGES = 40  # per feature
 _SAMPLE = 50_000  # states that edges are computed from
 _TWO_ENDS = 1.3  # how much more two ends must distinguish than one
 _NEARLY = 0.95  # of the largest difference, which is as good
+_BLOCK = 1 << 18  # states that are looked at together
+_BINS = 24  # of a histogram
+# Quantiles that bins reach to, but no farther beyond the inner ones than these are apart.
+_INNER = 0.005, 0.05, 0.95, 0.995
+_FEATURES = 12  # of which there are histograms
+_SPREAD = 80_000_000  # values of states that histograms are made of
 _VERBS = {"began": "began to be", "stopped": "stopped being"}
 
 
@@ -171,6 +177,7 @@ class Span:
 
 def round_edges(values: Array) -> Array:
     """Return round numbers that divide values: near quantiles, and evenly spaced."""
+    values = np.sort(values)  # once, for all that follows
     different = np.unique(values)
     if len(different) < 3:
         return (different[1:] + different[:-1]) / 2.0
@@ -222,15 +229,16 @@ class FeatureTimes:
     @cached_property
     def below(self) -> list[Array]:
         """Shares of time at or below the edges, one (n_policies, n_edges) array per feature."""
-        result = [np.zeros((len(self.data), len(cuts))) for cuts in self.edges]
-        for p in range(len(self.data)):
-            states, lengths, weights = self._policy(p)
-            own = np.repeat(weights / lengths, lengths)
-            for cuts, below, column in zip(self.edges, result, states.T, strict=True):
-                if len(cuts):
-                    times = np.bincount(np.searchsorted(cuts, column), own, len(cuts) + 1)
-                    below[p] = np.cumsum(times)[:-1]
-        return result
+        times = times_between(self.data, self.edges, self.by_state)
+        return [np.cumsum(own, axis=1)[:, :-1] for own in times]
+
+    @cached_property
+    def _ends(self) -> list[Array]:
+        """Shares of time at or below −∞, the edges and ∞."""
+        return [
+            np.pad(below, ((0, 0), (1, 1)), constant_values=((0, 0), (0.0, 1.0)))
+            for below in self.below
+        ]
 
     def best_spans(self, first: Array, second: Array) -> Iterator[tuple[Span, Array]]:
         """Yield the span of each feature in which two weighted means of policies differ most.
@@ -240,7 +248,7 @@ class FeatureTimes:
         for j, (cuts, below) in enumerate(zip(self.edges, self.below, strict=True)):
             if len(cuts):
                 span, i, k = best_span(j, cuts, first @ below, second @ below)
-                ends = np.pad(below, ((0, 0), (1, 1)), constant_values=((0, 0), (0.0, 1.0)))
+                ends = self._ends[j]
                 yield span, ends[:, k] - ends[:, i]
 
     def sample(self, policy: int, span: Span) -> tuple[float, float, int]:
@@ -255,12 +263,153 @@ class FeatureTimes:
         error = math.sqrt(float(moved @ moved) / (n * (n - 1))) if n > 1 else math.nan
         return share, error, n
 
-    def _policy(self, policy: int) -> tuple[NDArray[np.float32], NDArray[np.int64], Array]:
+    @cached_property
+    def _policy(self) -> Any:
+        return lru_cache(maxsize=2)(self._read)  # two are compared span by span
+
+    def _read(self, policy: int) -> tuple[NDArray[np.float32], NDArray[np.int64], Array]:
         """Return states, and the lengths and weights of episodes of a policy."""
         starts = self.data.policy_starts
         lengths = self.data.lengths[starts[policy] : starts[policy + 1]]
         weights = lengths.astype(np.float64) if self.by_state else np.ones(len(lengths))
         return self.data.policy_states(policy), lengths, weights / weights.sum()
+
+
+def times_between(data: VisitedStates, cuts: Sequence[Array], by_state: bool) -> list[Array]:
+    """Return the shares of time that policies spend between cuts of each feature.
+
+    One (n_policies, n_cuts + 1) array per feature; what equals a cut is below it. Every episode
+    counts the same, or with ``by_state`` every state. States are read once, some at a time.
+
+    Examples
+    --------
+    >>> data = VisitedStates.from_arrays([[[[0.0]], [[0.5], [1.0], [2.0], [2.0]]]])
+    >>> [times_between(data, [np.array([0.5, 1.0])], by_state)[0].tolist() for by_state in (0, 1)]
+    [[[0.625, 0.125, 0.25]], [[0.4, 0.2, 0.4]]]
+    """
+    n, counts = len(data), np.diff(data.policy_starts)
+    weights = np.repeat(1.0 / np.diff(data.state_starts), counts)
+    if not by_state:
+        weights = 1.0 / (np.repeat(counts, counts) * data.lengths)
+    # x > cut for float32 x is x > the largest float32 that is not above the cut.
+    floors = [np.asarray(own, np.float32) for own in cuts]
+    floors = [
+        np.where(low > own, np.nextafter(low, np.float32(-np.inf)), low)
+        for low, own in zip(floors, cuts, strict=True)
+    ]
+    result = [np.zeros((n, len(own) + 1)) for own in cuts]
+    for first, last in policy_ranges(data.state_starts, _BLOCK):
+        begin, end = data.state_starts[first], data.state_starts[last]
+        episodes = slice(data.policy_starts[first], data.policy_starts[last])
+        policy = np.repeat(np.arange(first, last), np.diff(data.state_starts[first : last + 1]))
+        own_weights = np.repeat(weights[episodes], data.lengths[episodes])
+        states = data.rows(begin, end)
+        for row in range(0, end - begin, _BLOCK):
+            part = slice(row, row + _BLOCK)
+            for low, times, column in zip(floors, result, states[part].T, strict=True):
+                values, size = np.ascontiguousarray(column), len(low) + 1
+                # Comparing with all cuts is several times as fast as searching.
+                place = np.zeros(len(values), np.min_scalar_type(size))
+                for cut in low:
+                    place += values > cut
+                flat = (policy[part] - first) * size + place
+                found = np.bincount(flat, own_weights[part], (last - first) * size)
+                times[first:last] += found.reshape(-1, size)
+    return result
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureHistograms:
+    """Shares of time that policies spend in bins of features; the first and last bin are open."""
+
+    features: tuple[Feature, ...]
+    edges: tuple[Array, ...]  # (n_bins + 1,) per feature
+    shares: tuple[Array, ...]  # (n_policies, n_bins) per feature
+    notes: tuple[str, ...]  # what was left out
+
+    def select(self, policies: Sequence[int]) -> FeatureHistograms:
+        """Select policies by number."""
+        return replace(self, shares=tuple(shares[policies] for shares in self.shares))
+
+
+def feature_histograms(
+    data: VisitedStates,
+    features: Sequence[Feature],
+    numbers: Sequence[int],
+    by_state: bool,
+    most: int | None = None,
+) -> FeatureHistograms | None:
+    """Count how much time policies spend in bins of the features with these numbers.
+
+    Of many features, those are used whose means differ most between policies, and of very many
+    states those of the first episodes. None if that is still too many, or if there are more than
+    ``most`` shares.
+
+    Examples
+    --------
+    >>> data = VisitedStates.from_arrays([[[[0.0], [1.0], [1.0]]], [[[3.0]]]])
+    >>> found = feature_histograms(data, [Feature("x")], [0], by_state=False)
+    >>> found.edges[0].tolist(), found.shares[0].round(2).tolist()
+    ([-0.5, 0.5, 2.0, 4.0], [[0.33, 0.67, 0.0], [0.0, 0.0, 1.0]])
+    """
+    n, notes = len(data), []
+    if most is not None and n * min(len(features), _FEATURES) * _BINS > most:
+        return None
+    # As many states of each policy, evenly spaced.
+    each = max(1, _SAMPLE // n)
+    begins, counts = data.state_starts[:-1, None], np.diff(data.state_starts)[:, None]
+    rows = data.take((begins + np.arange(each) * counts // each).ravel())[:, list(numbers)]
+    sample, chosen = rows.astype(np.float64), list(range(len(features)))
+    if len(features) > _FEATURES:
+        spread = sample.std(axis=0)
+        means = sample.reshape(n, each, -1).mean(axis=1).std(axis=0)
+        between = np.divide(means, spread, out=np.zeros_like(means), where=spread > 0.0)
+        chosen = sorted(np.argsort(-between, kind="stable")[:_FEATURES].tolist())
+        notes.append(
+            f"{_FEATURES} of {len(features)} features are shown: those whose means differ most "
+            "between policies, relative to their spread"
+        )
+    place = np.arange(data.n_episodes) - np.repeat(
+        data.policy_starts[:-1], np.diff(data.policy_starts)
+    )
+    states = np.cumsum(np.bincount(place, data.lengths))
+    if len(chosen) * states[-1] > _SPREAD:
+        first = int(np.searchsorted(states, _SPREAD / len(chosen), side="right"))
+        if first == 0:
+            return None
+        notes.append(
+            f"the first {first} of up to {len(states)} episodes of each policy are counted"
+        )
+        records = [record.first(first) for record in data.records]
+        data = VisitedStates(records, data.feature_names, data.environment)
+    shown = tuple(features[j] for j in chosen)
+    edges = tuple(
+        _bins(sample[:, j], feature.is_flag) for j, feature in zip(chosen, shown, strict=True)
+    )
+    if (own := [numbers[j] for j in chosen]) != list(range(data.n_features)):
+        data = only_features(data, own)
+    shares = times_between(data, [ends[1:-1] for ends in edges], by_state)
+    return FeatureHistograms(shown, edges, tuple(shares), tuple(notes))
+
+
+def _bins(values: Array, is_flag: bool) -> Array:
+    """Return round edges of bins; of few values, each has its own."""
+    if is_flag:
+        return np.array([0.0, 0.5, 1.0])
+    different = np.unique(values)
+    if len(different) <= _BINS:
+        middles = (different[1:] + different[:-1]) / 2.0
+        gaps = (middles - different[:-1], different[1:] - middles) if len(middles) else ([0.5],) * 2
+        return np.concatenate([[different[0] - gaps[0][0]], middles, [different[-1] + gaps[1][-1]]])
+    low, inner, outer, high = np.quantile(values, _INNER)
+    width = outer - inner
+    low, high = max(low, inner - width), min(high, outer + width)
+    if high <= low:  # nearly all are the same
+        low, high = different[[0, -1]]
+    size = 10.0 ** (math.floor(math.log10((high - low) / _BINS)) - 2)
+    return np.array(
+        [float(f"{k * size:.12g}") for k in np.round(np.linspace(low, high, _BINS + 1) / size)]
+    )
 
 
 def worth_listing(sizes: Sequence[float], features: Sequence[Feature]) -> list[bool]:

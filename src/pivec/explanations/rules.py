@@ -175,15 +175,24 @@ def _grow(sides: Sequence[Sequence[States]], n_features: int, seed: int) -> Iter
     which = np.repeat([0, 1], [n.sum() for n in lengths])
     weights = np.concatenate([np.repeat(1.0 / (len(n) * n), n) for n in lengths])
     grain = _GRAIN * rows.std(axis=0, dtype=np.float64)
-    for n_columns, n_leaves in product(dict.fromkeys([n_features, rows.shape[1]]), _LEAVES):
-        size = {"max_depth": _DEPTH, "max_leaf_nodes": n_leaves, "min_weight_fraction_leaf": _LEAST}
+    size = {"max_depth": _DEPTH, "max_leaf_nodes": _LEAVES[-1], "min_weight_fraction_leaf": _LEAST}
+    for n_columns in dict.fromkeys([n_features, rows.shape[1]]):
         tree = DecisionTreeClassifier(**size, random_state=seed)
-        yield _leaves(tree.fit(rows[:, :n_columns], which, weights).tree_, grain)
+        tree.fit(rows[:, :n_columns], which, weights)
+        for n_leaves in _LEAVES:
+            yield _leaves(tree.tree_, grain, n_leaves)
 
 
-def _leaves(tree: Any, grain: Array, node: int = 0, spans: Spans = ()) -> list[Spans]:
-    """Spans of the leaves below a node, whose thresholds are rounded as they are shown."""
-    if (feature := int(tree.feature[node])) < 0:
+def _leaves(
+    tree: Any, grain: Array, n_leaves: int, node: int = 0, spans: Spans = ()
+) -> list[Spans]:
+    """Spans of the leaves below a node, whose thresholds are rounded as they are shown.
+
+    Nodes are numbered in the order in which the best of all is divided, two at a time, so the first
+    of them are the tree that is grown with fewer leaves.
+    """
+    feature = int(tree.feature[node])
+    if feature < 0 or tree.children_left[node] > 2 * (n_leaves - 1):
         return [spans]
     exact = float(tree.threshold[node])
     rounded = [float(f"{exact:.{digits}g}") for digits in (3, 4, 5, 6)]
@@ -195,7 +204,7 @@ def _leaves(tree: Any, grain: Array, node: int = 0, spans: Spans = ()) -> list[S
         (tree.children_right[node], replace(own, low=max(own.low, cut))),
     )
     below = [
-        _leaves(tree, grain, child, tuple((known | {feature: span}).values()))
+        _leaves(tree, grain, n_leaves, child, tuple((known | {feature: span}).values()))
         for child, span in sides
     ]
     return below[0] + below[1]

@@ -16,6 +16,7 @@ from pivec.characterizations import (
     OFTEN,
     USUAL,
     WHERE,
+    BackgroundModel,
     Decomposition,
     Descriptions,
     Visitation,
@@ -38,7 +39,7 @@ from pivec.explanations.names import Feature
 from pivec.policies import first_names, natural_key
 from pivec.results import Explanation, Row
 from pivec.states import VisitedStates
-from pivec.statistics import RATE, benjamini_hochberg
+from pivec.statistics import LEVEL, RATE, benjamini_hochberg
 from pivec.terminal import printable
 from pivec.text import rounded, short_numbers
 
@@ -191,7 +192,12 @@ class RunExplanation(Explanation):
 
 @checked
 def explain_run(
-    comparison: Any, run: str, *, level: Level = 0.95, top: Count = 3
+    comparison: Any,
+    run: str,
+    *,
+    level: Level = 0.95,
+    top: Count = 3,
+    by_region: Count | None = None,
 ) -> RunExplanation:
     """Explain what changed along a training run, from checkpoint to checkpoint.
 
@@ -209,6 +215,9 @@ def explain_run(
     top : int
         Maximum number of features and of regions per phase: the features with the largest
         differences of time, the regions with the largest parts of the distance.
+    by_region : int, optional
+        Number of phases, the largest, whose changes are given by region too, which takes most of
+        the time; all by default. Of the others, only those in which no feature changed are.
 
     Examples
     --------
@@ -252,15 +261,23 @@ def explain_run(
     shown = short_numbers(steps)
     phases: list[Phase] = []
     spans: dict[Difference, Span] = {}
-    for first, last, changed, merged in _merge(bounds, intervals.distance, _MAX_PHASES):
+    kept = _merge(bounds, intervals.distance, _MAX_PHASES)
+    lengths = [
+        intervals.distance[first, last] if changed else 0.0 for first, last, changed, _ in kept
+    ]
+    largest = np.argsort(-np.array(lengths), kind="stable")[:by_region].tolist()
+    if len(largest) < np.count_nonzero(lengths) and times:
+        notes.append(f"changes are given by region for the {len(largest)} largest phases only")
+    for number, (first, last, changed, merged) in enumerate(kept):
         features: dict[Difference, Span] = {}
         regions: list[Difference] = []
-        if changed:
+        if changed and times:
+            features = _feature_changes(times, first, last, level, top)
+        if changed and (number in largest or not features):
             decomposition = method.decompose(source.select([first]), source.select([last]), level)
             decomposition = decomposition.named(opened.region_names, method.column_names)
             n_episodes = int(described.n_episodes[[first, last]].min())
             regions = _region_changes(decomposition, opened.columns, n_episodes, opened.n_fits)
-            features = _feature_changes(times, first, last, level, top) if times else {}
         spans |= features
         phases.append(
             Phase(
@@ -287,7 +304,7 @@ def explain_run(
         level,
         opened.environment,
         opened.region_names,
-        *_shares(opened, described, level),
+        *share_intervals(method, described, level),
         () if times is None else _tracks(times, spans, level),
         described.mean_returns,
         tuple(phases),
@@ -342,11 +359,14 @@ def _checkpoints(
     return described, states, notes
 
 
-def _shares(
-    comparison: ComparisonFolder, described: Descriptions, level: float
+def share_intervals(
+    method: BackgroundModel, described: Descriptions, level: float = LEVEL
 ) -> tuple[Array, Array, Array]:
-    """Return shares of time in the regions, (n, R), and the ends of their intervals."""
-    method, n_fits = comparison.background, comparison.n_fits
+    """Return shares of time in the regions, (n, R), and the ends of their intervals.
+
+    The descriptions must have influences. Ends are NaN where they are not known.
+    """
+    n_fits = method.n_fits
     [effective] = described.values("effective_episodes")
     episodes = described.n_episodes.astype(np.float64)
     shares, variances = method.region_shares(described)
@@ -482,10 +502,12 @@ def _tracks(times: FeatureTimes, spans: dict[Difference, Span], level: float) ->
     largest: dict[int, tuple[str, Span]] = {}
     for change, span in sorted(spans.items(), key=lambda item: -abs(item[0].size)):
         largest.setdefault(span.feature, (change.where, span))
-    result = []
-    for where, span in list(largest.values())[:_MAX_TRACKS]:
-        samples = [times.sample(policy, span) for policy in range(len(times.data))]
-        shares, errors, n = np.array(samples).T
+    result, followed = [], list(largest.values())[:_MAX_TRACKS]
+    samples = np.array(
+        [[times.sample(policy, span) for _, span in followed] for policy in range(len(times.data))]
+    )
+    for number, (where, _) in enumerate(followed):
+        shares, errors, n = samples[:, number].T
         half = half_width(level, errors, np.maximum(n - 1.0, 1.0))
         low, high = np.maximum(shares - half, 0.0), np.minimum(shares + half, 1.0)
         result.append(Track(where, shares, low, high))

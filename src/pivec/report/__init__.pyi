@@ -57,3 +57,5 @@ from pivec.report.pages import write_results as write_results
 from pivec.report.policy_map import map_figure as map_figure
 from pivec.report.script_data import decomposition_data as decomposition_data
 from pivec.report.script_data import page_data as page_data
+from pivec.report.script_data import pair_spreads as pair_spreads
+from pivec.report.script_data import run_story as run_story

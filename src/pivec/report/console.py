@@ -30,9 +30,10 @@ _ROUNDING = 1e-12  # of a distance
 def print_summary(findings: Findings) -> None:
     """Print a short summary: whether policies behave differently, and by how much."""
     measured = findings.measured
+    nearest = findings.nearest_different if len(findings.nearest_different) else measured.nearest
     rows = [
         (title, row)
-        for title, pairs in (("nearest", measured.nearest), ("farthest", measured.farthest))
+        for title, pairs in (("nearest", nearest), ("farthest", measured.farthest))
         for row in findings.rows_of(pairs)[:3]
     ]
     names = [name for _, row in rows for name in (row.policy, row.other)]
@@ -56,7 +57,9 @@ def print_summary(findings: Findings) -> None:
     )
     print_table(columns if shared else columns[:-1], lines)
     if measured.n_known:
-        say(f"* {UNSURE}: {len(measured.alike)} of {measured.n_known} pairs")
+        count = f"{len(measured.alike)} of {measured.n_known} pairs"
+        starred = any(row.alike for _, row in rows)
+        say(f"* {UNSURE}: {count}" if starred else f"{count} {UNSURE}; those above differ")
     if findings.behaviours:
         margin = f"mean distance up to {findings.behaviours.margin:.2g}"
         say(f"{findings.behaviours_words} ({margin}; see map.csv)")

@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 import warnings
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain, zip_longest
 from pathlib import Path
 
 import numpy as np
@@ -27,10 +29,16 @@ from pivec.explanations import (
     ComparisonFolder,
     EpisodeKinds,
     Feature,
+    FeatureHistograms,
+    Rules,
+    RunExplanation,
     columns_of,
     episode_tests,
+    explain_run,
+    feature_histograms,
     find_kinds,
     region_names,
+    separating_rules,
     stored_states,
     with_names,
 )
@@ -40,9 +48,17 @@ from pivec.report.groups import GroupComparison, groups_in
 from pivec.report.layout import group_order, heatmap_order
 from pivec.run_log import RunLog
 from pivec.states import Store, VisitedStates
-from pivec.statistics import RATE, BehaviourClasses, Pairs, behaviour_classes
+from pivec.statistics import (
+    LEVEL,
+    RATE,
+    BehaviourClasses,
+    Pairs,
+    adjusted_intervals,
+    behaviour_classes,
+)
 from pivec.text import n_policies, thousands
 
+Array = NDArray[np.float64]
 STATES, SPACE = "states", "space"  # folders of a comparison
 MAX_CLASS_COLOURS = 10  # behaviour classes with a colour of their own
 # Text of more distances is large and slow to read: of 3 000 policies it was 181 MB.
@@ -51,6 +67,17 @@ DISTANCES_CSV, DISTANCES_NPZ = "distances.csv", "distances.npz"
 UNSURE = "cannot be distinguished"
 MAX_TESTS = 50  # pairs whose episodes are compared
 MAX_LINKS = 400  # more lines between policies would hide the map
+MAX_ENDS = 500  # runs whose last checkpoints are compared
+MAX_SHARES = 1_000_000  # of time, in all bins of histograms
+LISTED, _NEAREST = 5, 10  # nearest pairs in a table (and farthest), and that are kept
+_DETAILED = 40  # pairs that are decomposed at most
+_ENDS = 10  # of these, pairs of last checkpoints
+# Numbers that are read to explain pairs and runs: 10 million take about half a second. Where many
+# states are read anyway, these are shares of all of their values.
+_PAIRS_WORK, _PAIRS_SHARE = 6_500_000, 0.02
+_RUNS_WORK, _RUNS_SHARE = 12_000_000, 0.1
+_PAIR, _RUN = 200_000, 400_000  # what any pair and any run takes
+_BY_REGION = 3  # phases of a run
 
 
 @dataclass(frozen=True)
@@ -89,6 +116,25 @@ class PairRow:
     def alike(self) -> bool:
         """Whether the two cannot be distinguished: chance explains their distance."""
         return self.low <= 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class RunEnds:
+    """Distances between the last checkpoints of m runs, (m, m) arrays; NaN is not known."""
+
+    groups: list[str]
+    rows: list[int]  # of the last checkpoints
+    distance: Array  # at least 0; without the noise of sampling where there is an interval
+    low: Array  # 0 exactly for those that cannot be distinguished
+    high: Array
+    words: str  # what was left out
+
+    @property
+    def alike(self) -> NDArray[np.uint8]:
+        """1 for those that cannot be distinguished, 0 for those that can, 2 if not known."""
+        alike = np.where(np.isnan(self.low), 2, self.low <= 0.0).astype(np.uint8)
+        np.fill_diagonal(alike, 1)
+        return alike
 
 
 class PolicyTable(tuple[PolicyRow, ...]):
@@ -219,6 +265,14 @@ class Findings:
         return [PairRow(labels[i], labels[j], *values) for i, j, *values in lines]
 
     @cached_property
+    def nearest_different(self) -> Pairs:
+        """The nearest pairs that differ significantly; just the nearest if no interval is known."""
+        measured = self.measured
+        if not measured.n_known:
+            return measured.nearest
+        return measured.pairs.take(np.flatnonzero(measured.pairs.low > 0.0)[:_NEAREST])
+
+    @cached_property
     def notable_pairs(self) -> dict[str, tuple[int, int]]:
         """The nearest pair that differs, the farthest, and one that cannot be distinguished."""
         pairs, alike, measured = self.measured.pairs, self.measured.pairs.alike, self.measured
@@ -227,7 +281,9 @@ class Findings:
         other = alike & (groups[pairs.i] != groups[pairs.j])
         sure = " that can be distinguished" if measured.n_known else ""
         chosen = {
-            f"The nearest pair{sure}": pairs.take(np.flatnonzero(~alike)[:1]),
+            f"The nearest pair{sure}": self.nearest_different.take(range(1))
+            if len(self.nearest_different)
+            else Pairs.of(),
             "The farthest pair": measured.farthest,
             f"A pair that {UNSURE}": pairs.take(
                 np.flatnonzero(other if other.any() else alike)[:1]
@@ -297,25 +353,213 @@ class Findings:
         return [test for test in tests if test[3] <= RATE]
 
     @cached_property
+    def likely_pairs(self) -> list[tuple[int, int]]:
+        """Pairs that users are likely to look at, the likeliest first; each once."""
+
+        def rows(pairs: Pairs) -> list[tuple[int, int]]:
+            return list(zip(pairs.i.tolist(), pairs.j.tolist(), strict=True))
+
+        near, far = rows(self.nearest_different)[:LISTED], rows(self.measured.farthest)[:LISTED]
+        ends: list[tuple[int, int]] = []
+        if self.run_ends is not None and len(self.run_ends.rows):
+            distance, own = self.run_ends.distance, self.run_ends.rows
+            i, j = np.triu_indices(len(own), 1)
+            order = np.argsort(-distance[i, j], kind="stable")[:_ENDS]
+            ends = [(own[i[k]], own[j[k]]) for k in order]
+        number = {label: row for row, label in enumerate(self.policies.labels)}
+        steps = [
+            (number[phase.labels[0]], number[phase.labels[1]])
+            for story in self.run_stories.values()
+            if (phase := story.largest_phase) is not None
+        ]
+        mixed = [pair for pair in chain(*zip_longest(near, far)) if pair]
+        known: dict[frozenset[int], tuple[int, int]] = {}
+        for pair in (*self.notable_pairs.values(), *ends[:1], *mixed, *steps, *ends[1:]):
+            known.setdefault(frozenset(pair), pair)
+        return list(known.values())[:_DETAILED]
+
+    @cached_property
     def decompositions(self) -> dict[tuple[int, int], Decomposition]:
-        """The distances of the notable pairs in parts, if the characterization has these."""
+        """The distances of likely pairs in parts, if the characterization has these.
+
+        These are the notable pairs, and others as far as that takes no more than a part of the
+        time of a comparison.
+        """
         result: dict[tuple[int, int], Decomposition] = {}
         if self.space is None:
             return result
         method, described = self.space.method, self.space.descriptions
-        for i, j in self.notable_pairs.values():
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", PivecWarning)  # measuring has warned
+        with _quietly():
+            for i, j in dict.fromkeys([*self.notable_pairs.values(), *self._affordable_pairs]):
                 try:
                     rows = described.select([i]), described.select([j])
                     found = method.decompose(*rows, n_groups=TOP)
                 except PivecError:
                     break
-            if isinstance(method, BackgroundModel):
-                background = method.background_
-                found = with_names(found, background, self.columns, self.region_names)
-            result[i, j] = found
+                if isinstance(method, BackgroundModel):
+                    background = method.background_
+                    found = with_names(found, background, self.columns, self.region_names)
+                result[i, j] = found
         return result
+
+    @cached_property
+    def rules(self) -> dict[tuple[int, int], Rules]:
+        """Rules that separate pairs that are decomposed, where their states are stored."""
+        result: dict[tuple[int, int], Rules] = {}
+        if self.space is None or self._stored is None:
+            return result
+        states, labels = self._stored.states, self.policies.labels
+        for i, j in self._affordable_pairs:
+            both = [labels[i], labels[j]]
+            if (i, j) in self.decompositions and self._stored.has_states(both):
+                data = [states[label] for label in both]
+                rules = separating_rules(self.space.method, data[0], data[1], self.columns, LEVEL)
+                if rules is not None:
+                    result[i, j] = rules
+        return result
+
+    @cached_property
+    def _affordable_pairs(self) -> list[tuple[int, int]]:
+        costs = [
+            _PAIR + 4 * self._influences(*rows) + self._values(*rows) for rows in self.likely_pairs
+        ]
+        room = max(_PAIRS_WORK, _PAIRS_SHARE * self._values(*range(len(self.policies))))
+        n = int(np.searchsorted(np.cumsum(costs), room, side="right"))
+        return self.likely_pairs[:n]
+
+    def _values(self, *rows: int) -> int:
+        """Count the values of the states of some policies."""
+        return sum(self.policies[i].states for i in rows) * len(self.columns)
+
+    def _influences(self, *rows: int) -> int:
+        """Count the values of the influences of their episodes."""
+        if self.space is None or self.space.descriptions.points is None:
+            return 0
+        width = int(self.space.descriptions.points.shape[1])
+        return sum(self.policies[i].episodes for i in rows) * width
+
+    # ---- runs ----
+
+    @cached_property
+    def run_ends(self) -> RunEnds | None:
+        """Distances between the last checkpoints of all runs; None if there are no two runs."""
+        runs, measured, space = self.policies.runs, self.measured, self.space
+        if len(runs) < 2 or (measured.matrix is None and space is None):
+            return None
+        if len(runs) > MAX_ENDS:
+            nothing = np.empty((0, 0))
+            words = (
+                f"Distances between the last checkpoints of up to {MAX_ENDS} runs are shown, but "
+                f"there are {thousands(len(runs))}."
+            )
+            return RunEnds([], [], nothing, nothing, nothing, words)
+        rows = [own[-1] for own in runs.values()]
+        at, low, high = np.ix_(rows, rows), *(np.full((len(rows),) * 2, np.nan) for _ in "lh")
+        if measured.estimates is not None:
+            distance = measured.estimates[at].copy()
+        elif space is not None:
+            distance = space.method.distances(space.descriptions.without_influences().select(rows))
+        if measured.intervals is not None:
+            low, high = measured.intervals.low[at].copy(), measured.intervals.high[at].copy()
+        elif space is not None:
+            own = space.descriptions.select(rows)
+            if "influences" in own.arrays or space.method.traits.exact:
+                with _quietly():
+                    sure = space.method.intervals(own, level=LEVEL)
+                above = np.triu_indices(len(rows), 1)
+                distance, high = np.maximum(sure.distance, 0.0), sure.high
+                ends = sure.low[above], high[above]
+                low[above] = adjusted_intervals(sure.p_value[above], *ends)[1]
+                low.T[above] = low[above]
+            # What pairs.csv lists is shown as it is there.
+            place = np.full(len(self.policies), -1)
+            place[rows] = np.arange(len(rows))
+            i, j = place[measured.pairs.i], place[measured.pairs.j]
+            listed = np.flatnonzero((i >= 0) & (j >= 0))
+            for a, b in ((i[listed], j[listed]), (j[listed], i[listed])):
+                for matrix, name in ((distance, "distance"), (low, "low"), (high, "high")):
+                    matrix[a, b] = getattr(measured.pairs, name)[listed]
+        words = "" if np.isfinite(low).any() else "These distances include the noise of sampling."
+        return RunEnds(list(runs), rows, distance, low, high, words)
+
+    @property
+    def run_stories(self) -> dict[str, RunExplanation]:
+        """What changed along runs, those that travelled farthest first.
+
+        As many as take no more than a part of the time of a comparison.
+        """
+        return self._run_stories[0]
+
+    @property
+    def run_note(self) -> str:
+        """Why `run_stories` has not all runs; empty if it has."""
+        return self._run_stories[1]
+
+    @cached_property
+    def _run_stories(self) -> tuple[dict[str, RunExplanation], str]:
+        result: dict[str, RunExplanation] = {}
+        room = max(_RUNS_WORK, _RUNS_SHARE * self._values(*range(len(self.policies))))
+        totals = {run.group: run.total for run in self.measured.travels}
+        runs = self.policies.runs
+        for group in sorted(runs, key=lambda group: (-totals.get(group, 0.0), group)):
+            rows = runs[group]
+            influences = self._influences(*rows)
+            n_phases = min(len(rows) - 1, _BY_REGION)
+            room -= _RUN + influences * (1 + 2 * n_phases / len(rows)) + self._values(*rows)
+            if room < 0:
+                note = (
+                    f"What changed along {len(result)} of {thousands(len(runs))} runs is part of "
+                    "this file, those that travelled farthest; pivec explain --run and pivec serve "
+                    "show the others"
+                )
+                return result, note
+            try:
+                result[group] = self.explain_run(group, by_region=_BY_REGION)
+            except PivecError as error:
+                return result, str(error)
+        return result, ""
+
+    def explain_run(self, group: str, by_region: int | None = None) -> RunExplanation:
+        """Explain what changed along a run, with its states if these are stored."""
+        if self.space is None:
+            raise UsageError("what changed along a run is known only of a fitted space")
+        there = self._stored or ComparisonFolder(self.log.folder, self.space, None)
+        with _quietly():
+            return explain_run(there, group, level=LEVEL, by_region=by_region)
+
+    # ---- histograms ----
+
+    @cached_property
+    def histograms(self) -> FeatureHistograms | None:
+        """Histograms of the features of all policies whose states are stored, unless too many."""
+        if self.space is None or self._stored is None:
+            return None
+        return self._histograms(self._stored.states, MAX_SHARES)
+
+    @property
+    def stored_rows(self) -> list[int] | None:
+        """Row numbers of the policies whose states are stored, in the order of these."""
+        if self._stored is None:
+            return None
+        number = {label: row for row, label in enumerate(self.policies.labels)}
+        return [number[label] for label in self._stored.states.labels]
+
+    def pair_histograms(self, i: int, j: int) -> FeatureHistograms | None:
+        """Histograms of the features of two policies; None if their states are not stored."""
+        labels = [self.policies.labels[row] for row in (i, j)]
+        if self._stored is None or not self._stored.has_states(labels):
+            return None
+        if self.histograms is None:
+            return self._histograms(self._stored.states.select(labels))
+        rows = [self._stored.states.labels.index(label) for label in labels]
+        return self.histograms.select(rows)
+
+    def _histograms(self, data: VisitedStates, most: int | None = None) -> FeatureHistograms | None:
+        if self.space is None:
+            return None
+        method = self.space.method
+        by_state = method.traits.by_state
+        return feature_histograms(data, self.features, method.described_features, by_state, most)
 
     @cached_property
     def links(self) -> list[list[int]]:
@@ -371,6 +615,14 @@ class Findings:
         """How many pairs cannot be distinguished; empty if that is not known."""
         known = self.measured.n_known
         return f"{thousands(len(self.measured.alike))} of {thousands(known)}" if known else ""
+
+
+@contextmanager
+def _quietly() -> Iterator[None]:
+    """Ignore warnings of computations that repeat what measuring has warned of."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PivecWarning)
+        yield
 
 
 def policy_rows(space: Space, classes: BehaviourClasses | None = None) -> list[PolicyRow]:

@@ -23,7 +23,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from pivec.characterizations import WHERE, Decomposition
 from pivec.errors import PivecError, PivecWarning
-from pivec.explanations import FOLDER, Feature, Rules, worth_listing
+from pivec.explanations import (
+    FOLDER,
+    Feature,
+    FeatureHistograms,
+    Rules,
+    RunExplanation,
+    share_intervals,
+    worth_listing,
+)
 from pivec.figures import colour_scale, group_colours
 from pivec.files import read_regular
 from pivec.report.findings import Findings, PolicyTable
@@ -42,6 +50,7 @@ NEAREST = 10  # of each policy, if there is room for nothing else
 _ROOM, _MORE_ROOM = 11.5e6, 38e6
 _UNKNOWN = 65535  # an overlap; others are parts of 65534
 _SHIFTS, _LEAST = 3, 0.1  # features of a region, and the least share of its part that they have
+_PARTS, _AVERAGES = 10, 16  # regions and means of features of a pair
 
 
 def page_data(findings: Findings, live: str = "") -> Content:
@@ -75,10 +84,18 @@ def page_data(findings: Findings, live: str = "") -> Content:
         "heatmapOrder": numbers(findings.heatmap_order, "i4"),
         "features": _feature_means(findings),
         "regions": _regions(findings),
+        "spreads": _spreads(findings),
         "decompositions": [
-            {"rows": list(rows)} | decomposition_data(found, findings.columns)
+            {"rows": list(rows)}
+            | decomposition_data(found, findings.columns, rules=findings.rules.get(rows))
             for rows, found in findings.decompositions.items()
         ],
+        "runEnds": _run_ends(findings, number),
+        "runStories": [
+            {"group": number[group]} | run_story(findings, group, story)
+            for group, story in findings.run_stories.items()
+        ],
+        "runNote": printable(findings.run_note),
         "media": panel_media(findings),
     }
     content |= _distances(findings, size_of(content))
@@ -143,10 +160,109 @@ def _regions(findings: Findings) -> Content | None:
         "words": text(findings.region_names),
         "width": space.descriptions.points.shape[1] // len(method.means_),
     }
-    shares = method.n_fits * method.region_shares(space.descriptions)[0]
-    if shares.size <= MOST_VALUES:
-        content["shares"] = numbers(np.rint(65535.0 * np.clip(shares, 0.0, 1.0)).T, "u2")
+    shares, low, high = method.n_fits * method.region_shares(space.descriptions)[0], None, None
+    if "influences" in space.descriptions.arrays and 3 * shares.size <= MOST_VALUES:
+        shares, low, high = share_intervals(method, space.descriptions)
+        unknown = np.isnan(low)
+        low, high = np.where(unknown, 1.0, low), np.where(unknown, 0.0, high)
+    for name, values in (("shares", shares), ("low", low), ("high", high)):
+        if values is not None and values.size <= MOST_VALUES:
+            content[name] = _shares(values.T)
     return content
+
+
+def _shares(values: Array) -> Column:
+    return numbers(np.rint(65535.0 * np.clip(values, 0.0, 1.0)), "u2")
+
+
+def _spreads(findings: Findings) -> Content | None:
+    """Return histograms of the features, one row per policy; all 0 without stored states."""
+    found = findings.histograms
+    if found is None or findings.stored_rows is None:
+        return None
+    shares = []
+    for own in found.shares:
+        every = np.zeros((len(findings.policies), own.shape[1]))
+        every[findings.stored_rows] = own
+        shares.append(_shares(every))
+    return {"features": _binned(found), "shares": shares, "words": _sentences(found.notes)}
+
+
+def _binned(found: FeatureHistograms) -> list[Content]:
+    """Return features with the edges of their bins, the first and the last of which are open."""
+    pairs = zip(found.features, found.edges, strict=True)
+    return [_named(feature) | {"edges": edges.tolist()} for feature, edges in pairs]
+
+
+def pair_spreads(findings: Findings, i: int, j: int) -> Content | None:
+    """Return the histograms of two policies; None if their states are not stored."""
+    found = findings.pair_histograms(i, j)
+    if found is None:
+        return None
+    features = [
+        feature | {"a": [*map(_short, own[0])], "b": [*map(_short, own[1])]}
+        for feature, own in zip(_binned(found), found.shares, strict=True)
+    ]
+    return {"features": features, "words": _sentences(found.notes)}
+
+
+def _sentences(notes: Sequence[str]) -> str:
+    return printable(". ".join(notes))
+
+
+def _run_ends(findings: Findings, number: dict[str, int]) -> Content | None:
+    """Return the distances between the last checkpoints of runs, row by row."""
+    ends = findings.run_ends
+    if ends is None:
+        return None
+    return {
+        "groups": [number[group] for group in ends.groups],
+        "rows": ends.rows,
+        "distance": numbers(ends.distance, "f4"),
+        "low": numbers(ends.low, "f4"),
+        "high": numbers(ends.high, "f4"),
+        "alike": numbers(ends.alike, "u1"),
+        "words": ends.words,
+    }
+
+
+def run_story(findings: Findings, group: str, story: RunExplanation | None = None) -> Content:
+    """Return what changed along a run, with reasons in ``note`` for what is not known."""
+    notes: Sequence[str] = ()
+    if story is None:
+        try:
+            story = findings.explain_run(group)
+        except PivecError as error:
+            notes = [str(error)]
+    rows = findings.policies.runs[group]
+    if story is not None:
+        number = {label: row for row, label in enumerate(findings.policies.labels)}
+        rows, notes = [number[label] for label in story.labels], story.notes
+    return {
+        "rows": rows,
+        "steps": [findings.policies[row].step for row in rows],
+        "returns": [_short(findings.policies[row].mean_return) for row in rows],
+        "tracks": [
+            {"where": printable(track.where)}
+            | {name: [*map(_short, getattr(track, name))] for name in ("share", "low", "high")}
+            for track in (story.tracks if story else ())
+        ],
+        "phases": [
+            {
+                "when": phase.when,
+                "steps": list(phase.steps),
+                "rows": [rows[phase.first], rows[phase.last]],
+                "distance": _short(max(phase.distance, 0.0)),
+                "low": _short(phase.low),
+                "high": _short(phase.high),
+                "changed": phase.changed,
+                "words": [printable(change.sentence()) for change in phase.changes]
+                or [phase.unchanged],
+            }
+            for phase in (story.phases if story else ())
+        ],
+        "note": _sentences(notes),
+    }
 
 
 def decomposition_data(
@@ -188,21 +304,31 @@ def decomposition_data(
         }
 
     low, high = found.average_shift_low, found.average_shift_high
+    # A mean step is from the first state to the last, over the time: of no interest.
+    own = [f for f, feature in enumerate(features) if not feature.is_step]
+    extents = found.ranges[:, :, 1].max(axis=0) - found.ranges[:, :, 0].min(axis=0)
+    sizes = np.abs(found.average_shift) / np.where(extents > 0.0, extents, np.inf)
+    leading = sorted(sorted(own, key=lambda f: -np.nan_to_num(sizes[f]))[:_AVERAGES])
+    order = found.order.tolist()
     return {
         "measured": _short(found.distance),
         "sure": math.isfinite(found.p_value),
-        "words": printable(". ".join(notes)),
+        "words": _sentences(notes),
         "rules": [
             {"where": printable(rule.where), "a": _short(a), "b": _short(b)}
             for rule in (rules.certain if rules else ())
             for a, b in [rule.shares]
         ],
-        "parts": [part(region) for region in found.order.tolist()],
+        "parts": [part(region) for region in order[:_PARTS]],
+        "otherParts": [
+            len(order[_PARTS:]),
+            _short(float(found.regions.measured[order[_PARTS:]].sum())),
+        ],
         "averages": [
             means(f, found.averages[:, f]) | {"noise": not (low[f] > 0 or high[f] < 0)}
-            for f, feature in enumerate(features)
-            if not feature.is_step  # from the first state to the last, over the time
+            for f in leading
         ],
+        "otherAverages": len(own) - len(leading),
     }
 
 

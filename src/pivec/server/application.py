@@ -87,7 +87,7 @@ class NotFound(PivecError):
 class Snapshot:
     """A comparison at one moment: what its page shows, and the differences of its policies.
 
-    `page`, `pair` and `explanation` are slow, and must be called by one thread at a time.
+    `page`, `pair`, `run` and `explanation` are slow, and must be called by one thread at a time.
     """
 
     def __init__(self, folder: Path, space: Space, measured: Measured | None = None) -> None:
@@ -100,6 +100,7 @@ class Snapshot:
         self.data = _json(data | {"live": self.version} | head)
         self._rows = {label: row for row, label in enumerate(space.descriptions.labels)}
         self.pair = lru_cache(_CACHED_PAIRS)(self._pair)
+        self.run = lru_cache(_CACHED_PAIRS)(self._run)
         self.explanation = lru_cache(_CACHED_PAIRS)(self._explanation)
 
     @cached_property
@@ -121,6 +122,7 @@ class Snapshot:
 
         ``distance`` is without the noise of sampling where there is an interval, ``measured`` with
         it. ``difference`` has the parts of the distance; where there are none, ``reason`` says why.
+        ``spreads`` has histograms of the features.
         """
         labels = self.space.descriptions.labels
         answer = {"a": labels[i], "b": labels[j], "level": LEVEL} | self._numbers(i, j)
@@ -132,6 +134,14 @@ class Snapshot:
             )
         except PivecError as error:
             answer["reason"] = str(error)
+        answer["spreads"] = report.pair_spreads(self.findings, i, j)
+        return _json(printable_texts(plain(answer)))
+
+    def _run(self, group: str) -> bytes:
+        """Return what changed along a run, as JSON."""
+        if group not in self.findings.policies.runs:
+            raise NotFound(f"there is no run {group!r} (any more)")
+        answer = {"run": group} | report.run_story(self.findings, group)
         return _json(printable_texts(plain(answer)))
 
     def _explanation(self, i: int, j: int) -> PairExplanation:
@@ -450,6 +460,7 @@ class Handlers:
             Route("/version", self._version),
             Route("/data", self._data),
             Route("/pair", self._pair),
+            Route("/run", self._run),
             Route("/clips", self._clips, methods=["GET", "POST"]),
             Route(f"/{MEDIA}/{{name:path}}", self._media),
         ]
@@ -475,6 +486,12 @@ class Handlers:
         answer = await self.worker.call(snapshot.pair, *rows)
         return Response(answer, media_type="application/json")
 
+    async def _run(self, request: Request) -> Response:
+        """Return what changed along a run."""
+        [group] = _parameters(request, "run")
+        answer = await self.worker.call(self.latest.snapshot.run, group)
+        return Response(answer, media_type="application/json")
+
     async def _clips(self, request: Request) -> Response:
         """Return the state of the clips of two policies; POST has them made."""
         snapshot, rows = self._asked(request)
@@ -496,14 +513,8 @@ class Handlers:
 
     def _asked(self, request: Request) -> tuple[Snapshot, Pair]:
         """Find the two policies that are asked about."""
-        names = []
-        for name in ("a", "b"):
-            labels = request.query_params.getlist(name)
-            if len(labels) != 1:
-                raise UsageError(f"expected the labels of two policies, {name}= among them")
-            names.append(labels[0])
         snapshot = self.latest.snapshot
-        return snapshot, snapshot.rows(*names)
+        return snapshot, snapshot.rows(*_parameters(request, "a", "b"))
 
     @contextlib.asynccontextmanager
     async def _lifespan(self, _: Starlette) -> AsyncIterator[None]:
@@ -520,6 +531,20 @@ class Handlers:
         finally:
             task.cancel()
             self.clip_maker.stop()
+
+
+def _parameters(request: Request, *names: str) -> list[str]:
+    """Return parameters of a request, each of which must be there once."""
+    values = []
+    for name in names:
+        given = request.query_params.getlist(name)
+        if len(given) != 1:
+            expected = " and ".join(f"{one}=" for one in names)
+            raise UsageError(
+                f"expected {expected} once each, but {name}= is there {len(given)} times"
+            )
+        values.append(given[0])
+    return values
 
 
 # ---- a socket of this computer alone, and an address with a token ----

@@ -211,7 +211,7 @@ def intervals_of(
     The low end is 0 unless equal behaviour is rejected. With few episodes distances are too small
     on average: the upper end is at least that of ``upper``, squares that are less biased.
     """
-    from scipy.stats import f, t
+    from scipy.special import fdtrc, stdtr, stdtrit  # scipy.stats is slow for small arrays
 
     spread = a.trace + b.trace
     like_squares = noise is None
@@ -221,7 +221,7 @@ def intervals_of(
     error = np.sqrt(first + second + scatter)
     freedom = np.minimum(a.freedom, b.freedom)
     # Once per policy: for all pairs it would take most of the time.
-    quantiles = [t.ppf((1.0 + level) / 2.0, side.freedom) for side in (a, b)]
+    quantiles = [stdtrit(side.freedom, (1.0 + level) / 2.0) for side in (a, b)]
     z = np.where(a.freedom <= b.freedom, *quantiles)
     known = ~np.isnan(noise)
     distance = np.where(known, squares - np.where(known, noise, 0.0), squares)
@@ -233,9 +233,9 @@ def intervals_of(
         norm, unbiased = a.norm + b.norm, a.unbiased_norm + b.unbiased_norm
         count = noise**2 / (norm * np.maximum(unbiased, norm / _LEAST_NORM))
         welch = noise**2 / (a.trace**2 / a.freedom + b.trace**2 / b.freedom)
-        p_value = f.sf(squares / noise, count, count * welch)
+        p_value = fdtrc(count, count * welch, squares / noise)
         if not like_squares:
-            p_value = t.sf(distance / error, freedom)
+            p_value = stdtr(freedom, -distance / error)
     p_value = np.where(known & (spread == 0.0), np.where(squares > 0.0, 0.0, 1.0), p_value)
     slope: Any = 0.0
     if like_squares:
@@ -412,12 +412,12 @@ def _p_values(squares: Array, a: Spread, b: Spread) -> Array:
     The most extreme of many small parts matters, and the spread itself is estimated from few
     episodes. The degrees of freedom are Welch's.
     """
-    from scipy.stats import f
+    from scipy.special import fdtrc
 
     noise, norm = a.trace + b.trace, (a.norm + b.norm) ** 2
     with np.errstate(invalid="ignore", divide="ignore"):
         freedom = noise**2 / (a.trace**2 / a.freedom + b.trace**2 / b.freedom)
-        p_value = f.sf(squares / noise, noise**2 / norm, freedom)
+        p_value = fdtrc(noise**2 / norm, freedom, squares / noise)
     return np.where(noise == 0.0, np.where(squares > 0.0, 0.0, 1.0), p_value)
 
 
