@@ -20,7 +20,7 @@ export interface ExactPair {
   p: number | null;
   overlap: number | null;
   difference: import("./parts").Differences | null;
-  spreads: { features: import("./parts").Spread[]; words: string } | null;
+  spreads: import("./parts").Spreads | null;
   /** why there is no difference */
   reason: string;
 }

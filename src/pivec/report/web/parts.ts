@@ -127,6 +127,12 @@ export const differences = async (i: number, j: number): Promise<Differences | n
   };
 };
 
+export type Spreads = {
+  features: Spread[];
+  /** what was left out */
+  words: string;
+};
+
 const sharesOf = perData(async (data) => {
   const { features, shares } = data.blob.spreads,
     columns: Uint16Array[] = await Promise.all(shares.map(numbersOf));
@@ -139,9 +145,9 @@ const sharesOf = perData(async (data) => {
 const sum = (values: ArrayLike<number>) => Array.from(values).reduce((a, b) => a + b, 0);
 
 /** Returns the spreads of two policies, −1: of all together; those first that differ most. */
-export const spreadsOf = async (i: number, j: number): Promise<Spread[]> => {
+export const spreadsOf = async (i: number, j: number): Promise<Spreads> => {
   const { blob, n } = app.data;
-  if (!blob.spreads) return [];
+  if (!blob.spreads) return { features: [], words: "" };
   const shares = await sharesOf();
   const every = (f: number) => {
     const mean = new Float64Array(blob.spreads.features[f].edges.length - 1);
@@ -159,7 +165,8 @@ export const spreadsOf = async (i: number, j: number): Promise<Spread[]> => {
     b: j < 0 ? every(f) : shares(j, f),
   }));
   // Policies whose states are not stored have no shares.
-  return ordered(found.filter(({ a, b }: Spread) => sum(a) > 0 && sum(b) > 0));
+  const features = found.filter(({ a, b }: Spread) => sum(a) > 0 && sum(b) > 0);
+  return { features: ordered(features), words: blob.spreads.words };
 };
 
 /** Put those first that differ most. */

@@ -1,2 +1,2 @@
-// Made by `make page` from player_page.ts: 'sha256-sCeYF+sa0Fh4Qcs4cxpkhlDnonV8uX9ZGRPWead9PV4='
+// Made by `make page` from player_page.ts: 'sha256-JfdkJ3snZSTrUD7zA0UPMFkMtZrxWPq3aizsrOarcqA='
 (()=>{document.documentElement.classList.add("ready");})();

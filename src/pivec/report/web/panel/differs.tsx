@@ -2,7 +2,7 @@
 import { Axis, Dumbbell, Histogram } from "../charts";
 import { Badge } from "../entities";
 import { number, percent } from "../format";
-import type { Differences, Means, Part, Spread } from "../parts";
+import type { Differences, Means, Part, Spread, Spreads } from "../parts";
 import { app } from "../state";
 import { Chance, Command, Listed } from "./common";
 import { Frames, framesOf } from "./media";
@@ -161,36 +161,40 @@ export const Features = ({
   spreads,
   averages,
   others,
+  more = 0,
 }: {
-  spreads: Spread[];
+  spreads: Spreads;
   averages: Means[];
   /** Words for the second side, if that is not B. */
   others?: string;
+  /** How many features are left out. */
+  more?: number;
 }) => {
   const sides = others ? ["a", "all"] : ["a", "b"],
     means = new Map(averages.map((feature) => [feature.name, feature])),
-    shown = new Set(spreads.map(({ name }) => name));
+    shown = new Set(spreads.features.map(({ name }) => name)),
+    histograms = spreads.features.length > 0;
   const items: Item[] = [
-    ...spreads.map((spread) => ({ ...spread, spread, means: means.get(spread.name) })),
+    ...spreads.features.map((spread) => ({ ...spread, spread, means: means.get(spread.name) })),
     ...averages.filter(({ name }) => !shown.has(name)).map((own) => ({ ...own, means: own })),
   ];
   if (!items.length) return null;
   return (
     <section class="features">
-      <h3>Features{spreads.length > 0 && ": share of time by value"}</h3>
-      {others && spreads.length > 0 && (
+      <h3>Features{histograms && ": share of time by value"}</h3>
+      {others && histograms && (
         <p class="hint">
           <i class="patch a" /> this policy <i class="patch all" /> {others}
         </p>
       )}
       <Listed
         items={items}
-        most={spreads.length ? FEATURES : 2 * FEATURES}
+        most={histograms ? FEATURES : 2 * FEATURES}
         className="multiples"
         row={({ name, unit, spread, means }: Item) => (
           <li key={name}>
             <p>
-              {name} {unit && <small>({unit})</small>} {means?.noise && <Chance />}
+              {name} {unit && <small>({unit})</small>}
             </p>
             {spread && (
               <>
@@ -205,12 +209,14 @@ export const Features = ({
             {means && (
               <p class="means">
                 mean <b class="a">{meanOf(means, "a")}</b>{" "}
-                {!others && <b class="b">{meanOf(means, "b")}</b>}
+                {!others && <b class="b">{meanOf(means, "b")}</b>} {means.noise && <Chance />}
               </p>
             )}
           </li>
         )}
       />
+      {spreads.words && <p class="hint">{spreads.words}.</p>}
+      {more > 0 && <p class="hint">{more} other features are left out.</p>}
     </section>
   );
 };

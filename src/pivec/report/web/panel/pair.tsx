@@ -79,7 +79,8 @@ const Distance = ({ pair, largest, measured, note }: any) => {
     <section class="distance">
       <p class="figure">
         <span class="soft">Distance </span>
-        <strong title={more}>{number(distance)}</strong> <span>{intervalWords(pair)}</span>
+        <strong title={more}>{number(distance)}</strong>{" "}
+        <span class="interval">{intervalWords(pair)}</span>
       </p>
       {Number.isFinite(distance) && (
         <>
@@ -112,6 +113,7 @@ export const Pair = ({ a, b }: { a: number; b: number }) => {
     exact = answer?.exact;
   const pair = exact ? numbersOf(exact) : made?.pair(a, b),
     found = exact?.difference ?? known,
+    sent = exact?.spreads,
     rows = [a, b],
     names = rows.map((row) => data.label[row]),
     spoken = pair ? spokenPair(names, pair) : "";
@@ -149,8 +151,9 @@ export const Pair = ({ a, b }: { a: number; b: number }) => {
         <div key={names.join("\n")}>
           <Differs found={found} rows={rows} reason={exact?.reason || whyNoParts()} />
           <Features
-            spreads={exact?.spreads ? ordered(exact.spreads.features) : spreads}
+            spreads={sent ? { ...sent, features: ordered(sent.features) } : spreads}
             averages={found?.averages ?? []}
+            more={found?.otherAverages}
           />
         </div>
       )}

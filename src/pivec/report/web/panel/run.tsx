@@ -7,10 +7,22 @@ import { announce, number, shortStep, whole } from "../format";
 import { runStory } from "../live";
 import { app, set } from "../state";
 import { Button, Command, Head, Listed, Pages } from "./common";
-import { largestPhase, type Phase, tight } from "./words";
+import { tight } from "./words";
 
 const WORDS = 3; // of a phase
 
+interface Phase {
+  when: string;
+  rows: number[];
+  distance: number;
+  low: number;
+  high: number;
+  changed: boolean;
+  /** whether the run changed most in it */
+  largest: boolean;
+  /** what changed, or why nothing did */
+  words: string[];
+}
 interface Story {
   rows: number[];
   steps: number[];
@@ -142,8 +154,8 @@ export const Run = ({ run }: { run: number }) => {
           ends.map((i) => number(returns[i])).join(" to "),
       ],
     ];
-  const largest = story && largestPhase(story.phases),
-    others = story?.phases.filter((phase) => phase !== largest) ?? [],
+  const largest = story?.phases.find((phase) => phase.largest),
+    others = story?.phases.filter((phase) => !phase.largest) ?? [],
     end = Math.max(...(story?.phases ?? []).map(({ distance, high }) => high ?? distance), 1e-9),
     links = (data.blob.pages ?? []).filter(({ group }: any) => group === run);
   return (

@@ -39,22 +39,3 @@ export const commandText = (words: string[]): string =>
   words
     .map((word) => (/^[\w.\x2f:@%+=,-]+$/.test(word) ? word : `'${word.replace(/'/g, "'\\''")}'`))
     .join(" ");
-
-export interface Phase {
-  when: string;
-  steps: number[];
-  rows: number[];
-  distance: number;
-  low: number;
-  high: number;
-  changed: boolean;
-  /** What changed, or why nothing did. */
-  words: string[];
-}
-
-/** The phase in which a run changed most; null if it did not change. */
-export const largestPhase = (phases: Phase[]): Phase | null =>
-  phases.reduce<Phase | null>(
-    (most, phase) => (phase.changed && !(most && most.distance >= phase.distance) ? phase : most),
-    null,
-  );
