@@ -26,8 +26,8 @@ const Share = ({ side, share, span }: { side: number; share: number; span?: numb
 };
 
 /** Where the time goes: words, and the shares of both on the axis at the top. */
-const Row = ({ words, shares, spans, noise, part, children }: any) => (
-  <li class="difference">
+const Row = ({ words, shares, spans, noise, part, region, children }: any) => (
+  <li class="difference" data-region={region}>
     <p class="words">
       <span>
         {tight(words)} {noise && <Chance />}
@@ -112,6 +112,7 @@ export const Differs = ({
           <Row
             key={part.regions.join(" ")}
             words={part.words}
+            region={part.regions[0]}
             part={part.part / found.measured}
             shares={[part.shareA, part.shareB]}
             spans={part.spans}

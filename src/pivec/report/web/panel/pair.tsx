@@ -47,22 +47,22 @@ const Who = ({ row, side }: { row: number; side: number }) => {
   const { group, step, returns, deviation } = app.data,
     spread = Number.isFinite(deviation[row]) ? ` ± ${number(deviation[row])}` : "";
   return (
-    <div class="who">
-      <Badge side={side} />
-      <div>
+    <>
+      <p class="who">
+        <Badge side={side} />
         <PolicyName row={row} />
-        <p class="brief">
-          {group[row] >= 0 && <RunName run={group[row]} />}
-          {Number.isFinite(step[row]) && <span>step {whole(step[row])}</span>}
-          {Number.isFinite(returns[row]) && (
-            <span>
-              return {number(returns[row])}
-              {spread}
-            </span>
-          )}
-        </p>
-      </div>
-    </div>
+      </p>
+      <p class="brief">
+        {group[row] >= 0 && <RunName run={group[row]} />}
+        {Number.isFinite(step[row]) && <span>step {whole(step[row])}</span>}
+        {Number.isFinite(returns[row]) && (
+          <span>
+            return {number(returns[row])}
+            {spread}
+          </span>
+        )}
+      </p>
+    </>
   );
 };
 

@@ -86,9 +86,10 @@ const Policy = ({ row, side }: { row: number; side: number }) => {
     <>
       <Head
         title={
-          <>
-            <Badge side={side} /> <PolicyName row={row} />
-          </>
+          <span class="who">
+            <Badge side={side} />
+            <PolicyName row={row} />
+          </span>
         }
       >
         <Button act={() => set({ a: -1, b: -1 })}>Clear</Button>
