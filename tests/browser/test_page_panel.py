@@ -10,9 +10,9 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from conftest import written
 from sight import chosen, figure
 
+from conftest import written
 from pivec.report import page_data, pair_spreads
 from pivec.report.script_data import explained_pairs
 from pivec.run_log import RunLog
