@@ -129,29 +129,54 @@ def compare(game: str, episodes: int, jobs: int) -> None:
 
 def show(episodes: int) -> None:
     """Draw the distances from the first checkpoint, and print them as a table."""
-    import matplotlib.pyplot as plt
-
     found = [game for game in GAMES if (DATA / game / f"out-{episodes}").is_dir()]
-    figure, axes = plt.subplots(1, len(found), figsize=(4.2 * len(found), 3.2), squeeze=False)
     print("| | step | mean return | distance from step 0 | q |\n| --- | --- | --- | --- | --- |")
-    for game, axis in zip(found, axes[0], strict=True):
-        rows = along(DATA / game / f"out-{episodes}")
+    lines = {GAMES[game]["env"]: along(DATA / game / f"out-{episodes}") for game in found}
+    for game, rows in zip(found, lines.values(), strict=True):
         for row in rows:
             print(
                 f"| {game} | {row['step']:,} | {row['return']:.1f} | {row['distance']:.2f} "
                 f"({max(row['low'], 0):.2f} to {row['high']:.2f}) | {row['q']:.3f} |"
             )
-        steps = [row["step"] / 1000 for row in rows]
+    draw(lines)
+    print(f"drawn: {FIGURE.name}")
+
+
+def draw(lines: dict[str, list[dict[str, float]]]) -> None:
+    """Draw one panel per environment, with the same scale of distances."""
+    from pivec.figures import (
+        GROUP_PALETTE,
+        add_panel_title,
+        axes_at,
+        headed_figure,
+        lined_axes,
+        name_axes,
+        save_figure,
+    )
+    from pivec.text import short_number
+
+    wide, gap = 3.6, 0.4
+    figure = headed_figure(
+        0.95 + len(lines) * (wide + gap),
+        3.3,
+        "Distance from the untrained policy",
+        "With 95 % intervals; panels have the same scale of distances, not of steps",
+    )
+    highest = max(row["high"] for rows in lines.values() for row in rows)
+    for k, (name, rows) in enumerate(lines.items()):
+        axes = axes_at(figure, 0.75 + k * (wide + gap), 0.55, wide, 2.35)
+        lined_axes(axes)
+        steps = [row["step"] for row in rows]
         middle = [row["distance"] for row in rows]
         below = [max(0.0, row["distance"] - max(row["low"], 0.0)) for row in rows]
         above = [row["high"] - row["distance"] for row in rows]
-        axis.errorbar(steps, middle, (below, above), marker="o", capsize=3, color="#0b5394")
-        axis.set(title=GAMES[game]["env"], xlabel="thousand steps of training")
-        axis.set(xlim=(0, None), ylim=(0, None))
-    axes[0][0].set_ylabel("distance from the untrained policy")
-    figure.tight_layout()
-    figure.savefig(FIGURE, dpi=110)
-    print(f"drawn: {FIGURE.name}")
+        looks = {"marker": "o", "ms": 5, "capsize": 3, "color": GROUP_PALETTE[0]}
+        axes.errorbar(steps, middle, (below, above), **looks)
+        axes.set(xlim=(0, None), ylim=(0, 1.05 * highest))
+        axes.xaxis.set_major_formatter(lambda step, _: short_number(step))
+        add_panel_title(axes, name)
+        name_axes(axes, "training step", "" if k else "distance")
+    save_figure(figure, FIGURE)
 
 
 def along(out: Path) -> list[dict[str, float]]:

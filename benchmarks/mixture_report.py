@@ -143,10 +143,16 @@ def adapt_text(rows: list[dict[str, Any]]) -> str:
 
 
 def scaling_text(sweeps: dict[str, list[dict[str, Any]]]) -> str:
-    import matplotlib
+    from matplotlib.lines import Line2D
 
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
+    from pivec.figures import (
+        axes_at,
+        group_colours,
+        headed_figure,
+        lined_axes,
+        name_axes,
+        save_figure,
+    )
 
     FIGURES.mkdir(exist_ok=True)
     titles = {
@@ -154,18 +160,18 @@ def scaling_text(sweeps: dict[str, list[dict[str, Any]]]) -> str:
     }  # fmt: skip
     links = []
     for name, rows in sweeps.items():
-        figure, axes = plt.subplots(figsize=(4.6, 3.2), layout="constrained")
-        for line in [key for key in rows[0] if key != "value"]:
-            axes.loglog(
-                [row["value"] for row in rows], [row[line] for row in rows], "o-", label=line
-            )
-        axes.set_xlabel(titles[name])
-        axes.set_ylabel("seconds")
-        axes.set_title("adaptation" if name == "policies" else "one pass of EM")
-        axes.grid(visible=True, which="major", alpha=0.3)
-        axes.legend(frameon=False)
-        figure.savefig(FIGURES / f"mixture_{name}.png", dpi=110)
-        plt.close(figure)
+        lines = [key for key in rows[0] if key != "value"]
+        colours = dict(zip(lines, group_colours(len(lines)), strict=True))
+        key = [Line2D([], [], color=c, marker="o", label=line) for line, c in colours.items()]
+        heading = "Adaptation" if name == "policies" else "One pass of EM"
+        figure = headed_figure(5.0, 2.9, heading, "", key)
+        axes = axes_at(figure, 0.85, 0.55, 3.9, 2.25)
+        lined_axes(axes)
+        for line, colour in colours.items():
+            values = [[row["value"] for row in rows], [row[line] for row in rows]]
+            axes.loglog(*values, "o-", color=colour)
+        name_axes(axes, titles[name], "seconds")
+        save_figure(figure, FIGURES / f"mixture_{name}.png")
         links.append(f"![time against {titles[name]}](figures/mixture_{name}.png)")
     return "### How the time grows\n\n" + "\n".join(links)
 

@@ -171,14 +171,12 @@ def curves(found: Found, path: Path = PICTURE) -> None:
     from pivec.figures import (
         INK,
         MUTED,
-        add_heading,
-        add_key,
         add_panel_title,
         axes_at,
         group_colours,
+        headed_figure,
         lined_axes,
-        new_figure,
-        save_png,
+        save_figure,
     )  # fmt: skip
 
     by_method = rows_of(found)
@@ -193,20 +191,21 @@ def curves(found: Found, path: Path = PICTURE) -> None:
     shown.sort(key=lambda method: method == "same")  # drawn last, on top
     across, wide, high = 4, 2.75, 2.2
     down = -(-len(names) // across)
-    figure = new_figure(across * wide + 0.3, down * high + 1.35)
-    add_heading(
-        figure,
-        "Planted differences",
-        f"Share of repetitions with p ≤ 0.05 over the planted total variation, {most} + {most} "
-        "episodes; black: share of verdicts “same”",
-    )
     colours = dict(zip(shown, group_colours(len(shown)), strict=True))
     handles = [Line2D([], [], color=INK, lw=2, label="verdict “same”")] if "same" in shown else []
     handles += [Line2D([], [], color=c, lw=1.6, label=m) for m, c in colours.items()]
-    add_key(figure, handles)
+    figure = headed_figure(
+        across * wide - 0.3,
+        down * high,
+        "Planted differences",
+        f"Share of repetitions with p ≤ 0.05 over the planted total variation, {most} + {most} "
+        "episodes; black: share of verdicts “same”; panels have the same vertical scale, and "
+        "horizontal ones as far as was planted",
+        handles,
+    )
     for number, name in enumerate(names):
         row, column = divmod(number, across)
-        place = 0.55 + column * wide, (down - 1 - row) * high + 0.45
+        place = 0.55 + column * wide, (down - 1 - row) * high + 0.35
         axes = axes_at(figure, *place, wide - 0.55, high - 0.95)
         lined_axes(axes)
         family = families()[name]
@@ -225,7 +224,7 @@ def curves(found: Found, path: Path = PICTURE) -> None:
                 axes.plot(x, same, color=INK, lw=2, marker="o", ms=3)
         axes.set_ylim(-0.04, 1.04)
         axes.set_yticks(np.linspace(0, 1, 3))
-    save_png(figure, path)
+    save_figure(figure, path)
 
 
 def write(found: Found) -> None:

@@ -296,28 +296,49 @@ def _costs(costs: dict[str, Any]) -> str:
 
 def _picture(found: Found, path: Path) -> None:
     """Agreement and coverage against the number of episodes."""
-    from matplotlib.figure import Figure
-
-    from pivec.figures import group_colours, save_png
-
-    figure = Figure(figsize=(11, 4.2), layout="constrained")
-    left, right = figure.subplots(1, 2)
-    for world, colour in zip(found, group_colours(len(found)), strict=True):
-        agreed = [
-            _agreements(found, world, "visitation", size, "agreement").mean() for size in SIZES
+    agreed, covered = {}, {}
+    for world in found:
+        agreed[world] = [
+            float(_agreements(found, world, "visitation", size, "agreement").mean())
+            for size in SIZES
         ]
-        covered = [1.0 - sum(_misses(found, world, "visitation", s)) for s in SIZES]
-        for axes, values in ((left, agreed), (right, covered)):
-            axes.plot(SIZES, values, "-o", color=colour, label=world, markersize=4)
-    for axes in (left, right):
+        covered[world] = [1.0 - sum(_misses(found, world, "visitation", s)) for s in SIZES]
+    draw(agreed, covered, path)
+
+
+def draw(agreed: dict[str, list[float]], covered: dict[str, list[float]], path: Path) -> None:
+    """Draw agreement and coverage by environment, one value for each number of episodes."""
+    from matplotlib.lines import Line2D
+
+    from pivec.figures import (
+        HAIRLINE,
+        add_panel_title,
+        axes_at,
+        group_colours,
+        headed_figure,
+        lined_axes,
+        name_axes,
+        save_figure,
+    )  # fmt: skip
+
+    colours = dict(zip(agreed, group_colours(len(agreed)), strict=True))
+    key = [Line2D([], [], color=colour, marker="o", ms=4, label=w) for w, colour in colours.items()]
+    words = "Correlations and shares of pairs; the two panels have different scales"
+    figure = headed_figure(10.2, 3.7, "Agreement and coverage", words, key)
+    for k, (values, title, subtitle) in enumerate((
+        (agreed, "Agreement", "correlation with the distances from 200 other episodes"),
+        (covered, "Coverage", "share of 95 % intervals that hold the value; band: the target"),
+    )):  # fmt: skip
+        axes = axes_at(figure, 0.75 + 4.85 * k, 0.55, 4.3, 2.55)
+        lined_axes(axes)
+        for world, colour in colours.items():
+            axes.plot(SIZES, values[world], "-o", color=colour, markersize=4)
         axes.set_xscale("log", base=10)
         axes.set_xticks(SIZES, list(map(str, SIZES)))
         axes.minorticks_off()
-        axes.set_xlabel("episodes per policy")
-        axes.spines[["top", "right"]].set_visible(False)
-    left.set_title("Correlation with the distances from 200 other episodes", fontsize=10)
-    right.set_title("Coverage of 95 % intervals ", fontsize=10)
-    right.axhspan(*COVERED, color="0.92", zorder=0)
-    left.legend(frameon=False, fontsize=8)
+        add_panel_title(axes, title, subtitle)
+        name_axes(axes, "episodes per policy")
+        if k:
+            axes.axhspan(*COVERED, color=HAIRLINE, alpha=0.5, zorder=0, linewidth=0)
     path.parent.mkdir(parents=True, exist_ok=True)
-    save_png(figure, path)
+    save_figure(figure, path)

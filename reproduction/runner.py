@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from pivec.errors import UsageError
-from pivec.figures import save_png
+from pivec.figures import save_figure
 from pivec.files import atomic_write, check_folder, make_folder
 from pivec.parallel import Engine, on_engine
 from pivec.run_log import RunLog
@@ -114,7 +114,7 @@ def write(recipe: Recipe, result: Result, folder: Path, scale: str, counts: Any)
     """Write figures, numbers and the page of a recipe, each file whole or not at all."""
     make_folder(folder)
     for name, figure in result.figures.items():
-        save_png(figure, folder / f"{name}.png")
+        save_figure(figure, folder / f"{name}.png")
     measured = Measured(recipe, scale, counts, result.numbers)
     for name, text in measured.texts(sorted(result.figures)).items():
         with atomic_write(folder / name, "w") as file:

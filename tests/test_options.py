@@ -20,6 +20,7 @@ from pivec.options import (
     DescribeOptions,
     EncoderKeywords,
     EncoderOptions,
+    FigureOptions,
     PlanOptions,
     PrecisionOptions,
     ReplayKeywords,
@@ -31,10 +32,10 @@ from pivec.workflows import Collector
 
 FUNCTIONS = {
     "collect": (CollectKeywords, CollectOptions),
-    "compare": (CompareKeywords, CollectOptions, DescribeOptions, PrecisionOptions),
+    "compare": (CompareKeywords, CollectOptions, DescribeOptions, PrecisionOptions, FigureOptions),
     "same": (DescribeKeywords, CollectOptions, DescribeOptions),
     "plan": (DescribeKeywords, PlanOptions, DescribeOptions),
-    "watch": (WatchKeywords, CollectOptions, DescribeOptions, WatchOptions),
+    "watch": (WatchKeywords, CollectOptions, DescribeOptions, WatchOptions, FigureOptions),
 }
 
 

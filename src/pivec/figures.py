@@ -1,27 +1,40 @@
-"""Drawing to PNG files with matplotlib, without pyplot and without touching its settings.
+"""Drawing with matplotlib, without pyplot and without changing its settings: one style for all.
 
-And the colours: of text and lines, and a palette for groups that colour-blind readers can tell
-apart.
+Colours of text and lines, a palette for groups that colour-blind readers can tell apart, sizes of
+text, headings, axes and labels; and PNG, SVG and PDF files, which are the same each time.
 """
 
 from __future__ import annotations
 
 import io
 import os
-import textwrap
+import re
 import warnings
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from pivec.errors import UsageError
 from pivec.files import atomic_write
-from pivec.terminal import printable, shortened
+from pivec.options import FORMATS
+from pivec.terminal import printable
 from pivec.text import shorten_names
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+Array = NDArray[np.float64]
+Box = tuple[Array, Array]  # its lower left and its upper right corner
+Line = tuple[str, float, dict[str, Any]]  # of a heading: text, inches from the top, looks
+
+# Sizes of text in points. A figure of COLUMN inches in a column of a paper (3.3), or one of PAGE
+# inches across both (7), has its smallest text at 6 points.
+TITLE, PANEL, TEXT, SMALL = 14.0, 11.0, 10.0, 9.0
+COLUMN, PAGE, MARGIN = 5.0, 10.5, 0.28
 
 INK = "#1F2328"
 MUTED = "#59636E"
@@ -37,7 +50,7 @@ GROUP_PALETTE = (
 
 MAX_PNG_BYTES = 300_000
 # Tried from the sharpest on, until the file is small enough.
-RESOLUTIONS = (200, 175, 150, 125, 100, 75, 50, 25)
+RESOLUTIONS = (400, 300, 200, 175, 150, 125, 100, 75, 50, 25)
 
 
 def group_colours(n: int) -> list[str]:
@@ -68,6 +81,26 @@ def colour_scale(name: str, n: int = 16) -> list[str]:
     return [to_hex(colour) for colour in colormaps[name](np.linspace(0.0, 1.0, n))]
 
 
+def readable(colour: str) -> str:
+    """Darken a colour until text in it can be read on white (contrast of 4.5).
+
+    Examples
+    --------
+    >>> readable("#0072B2"), readable("#E69F00")
+    ('#0072B2', '#976800')
+    """
+    parts = np.frombuffer(bytes.fromhex(colour[1:]), np.uint8) / 255.0
+    for shade in np.linspace(1.0, 0.0, 101):
+        light = np.where(
+            shade * parts <= 0.04045,
+            shade * parts / 12.92,
+            ((shade * parts + 0.055) / 1.055) ** 2.4,
+        )
+        if 1.05 / (light @ (0.2126, 0.7152, 0.0722) + 0.05) >= 4.5:
+            break
+    return "#" + "".join(f"{round(255 * shade * part):02X}" for part in parts)
+
+
 def new_figure(width: float, height: float) -> Figure:
     """Make an empty white figure of so many inches, which notebooks show without pyplot."""
     from matplotlib.figure import Figure
@@ -75,6 +108,72 @@ def new_figure(width: float, height: float) -> Figure:
     figure = Figure(figsize=(width, height), facecolor="white")
     figure._repr_png_ = lambda: to_png(figure, 100)  # type: ignore[attr-defined]
     return figure
+
+
+def headed_figure(
+    width: float, height: float, title: str, subtitle: str = "", key: Sequence[Any] = ()
+) -> Figure:
+    """Make a figure with a heading, and a legend if there are handles, above so many inches."""
+    lines, depth = _heading(width, title, subtitle)
+    columns, rows = _legend_shape([str(handle.get_label()) for handle in key], width - 2 * MARGIN)
+    figure = new_figure(width, height + depth + 0.2 * rows + 0.06)
+    _place(figure, lines)
+    if key:
+        tall = figure.get_size_inches()[1]
+        figure.legend(
+            handles=key,
+            loc="upper left",
+            bbox_to_anchor=(MARGIN / width, 1 - depth / tall),
+            ncols=columns,
+            borderaxespad=0,
+            borderpad=0,
+            handletextpad=0.4,
+            columnspacing=1.6,
+            labelspacing=0.35,
+            frameon=False,
+            fontsize=SMALL,
+            labelcolor=INK,
+        )
+    return figure
+
+
+def add_heading(figure: Figure, title: str, subtitle: str = "") -> None:
+    """Put a title and a line of smaller text at the upper left."""
+    _place(figure, _heading(float(figure.get_size_inches()[0]), title, subtitle)[0])
+
+
+def _heading(width: float, title: str, subtitle: str) -> tuple[list[Line], float]:
+    """Break a heading into lines, and give its depth in inches."""
+    lines: list[Line] = []
+    down = 0.2
+    for text, size, weight, colour, gap in (
+        (title, TITLE, "bold", INK, 0.04),
+        (subtitle, TEXT, "normal", MUTED, 0.07),
+    ):
+        if text:
+            for line in wrapped(text, width - 2 * MARGIN, size, weight=weight).splitlines():
+                looks = {"fontsize": size, "fontweight": weight, "color": colour}
+                lines.append((line, down, looks))
+                down += 1.3 * size / 72
+            down += gap
+    return lines, down if lines else MARGIN
+
+
+def _place(figure: Figure, lines: Sequence[Line]) -> None:
+    width, height = figure.get_size_inches()
+    for text, down, looks in lines:
+        figure.text(MARGIN / width, 1 - down / height, text, va="top", **looks)
+
+
+def _legend_shape(labels: Sequence[str], width: float) -> tuple[int, int]:
+    """Return columns and rows of a legend that is at most so wide, filled column by column."""
+    em, widths = SMALL / 72, [text_width(label) for label in labels]
+    for columns in range(len(labels), 0, -1):
+        rows = -(-len(labels) // columns)
+        wide = sum(max(widths[i : i + rows]) + 4.0 * em for i in range(0, len(labels), rows))
+        if wide <= width or columns == 1:
+            return -(-len(labels) // rows), rows
+    return 1, 0
 
 
 def axes_at(
@@ -88,52 +187,96 @@ def axes_at(
 def literal(text: str, length: int = 60) -> str:
     r"""Make a text that matplotlib shows as it is: ``$`` does not start mathematics.
 
-    Examples
-    --------
-    >>> print(literal("$x$"))
-    \$x\$
-    """
-    return shortened(printable(text), length).replace("$", r"\$")
-
-
-def wrapped(text: str, width: int, most: int = 3) -> str:
-    """Break a text into lines for matplotlib, after commas if that gives few lines.
+    A long text ends after a word; a name keeps its beginning and its end.
 
     Examples
     --------
-    >>> print(wrapped("height below 0.5 m, angle 0 to 1 rad", 20))
-    height below 0.5 m,
-    angle 0 to 1 rad
+    >>> print(literal("$x$"), "|", literal("pole angle below 0.02 rad", 20))
+    \$x\$ | pole angle below …
     """
-    parts = text.replace(", ", ",\n").splitlines()
-    if len(parts) > most or max(map(len, parts), default=0) > width:
-        parts = textwrap.wrap(text, width, max_lines=most, placeholder=" …")
-    return "\n".join(literal(part, width) for part in parts)
+    text = printable(text)
+    if len(text) > length:
+        head = text[: length - 1].rpartition(" ")[0].rstrip(",;:")
+        text = f"{head} …" if 2 * len(head) > length else cut_names([text], length)[0]
+    return text.replace("$", r"\$")
 
 
 def literals(names: Sequence[str], length: int) -> list[str]:
-    """Make names that matplotlib shows as they are, cut where they do not differ."""
-    return [
-        name.replace("$", r"\$") for name in shorten_names([printable(n) for n in names], length)
-    ]
+    """Make names that matplotlib shows as they are, cut where they do not differ.
+
+    Examples
+    --------
+    >>> literals(["walker/seed_1/rl_model_40000_steps", "walker/seed_2/rl_model_9000_steps"], 24)
+    ['…_1/…_40000_steps', '…_2/…_9000_steps']
+    """
+    return [name.replace("$", r"\$") for name in cut_names(names, length)]
 
 
-def add_heading(figure: Figure, title: str, subtitle: str = "") -> None:
-    """Put a title and a line of smaller text at the upper left."""
-    width, height = figure.get_size_inches()
-    for text, top, letters, size, weight, colour in (
-        (title, 0.20, 9, 14, "bold", INK),
-        (subtitle, 0.50, 14, 10, "normal", MUTED),
-    ):
-        figure.text(
-            0.28 / width,
-            1 - top / height,
-            literal(text, int(width * letters)),
-            va="top",
-            fontsize=size,
-            fontweight=weight,
-            color=colour,
-        )
+def cut_names(names: Sequence[str], length: int) -> list[str]:
+    """Shorten names, and leave out words that are cut, unless names would become the same."""
+    names = [printable(name) for name in names]
+    short = dict(zip(names, shorten_names(names, length), strict=True))
+    whole = {name: re.sub(r"[^\W_]*…[^\W_]*", "…", cut) for name, cut in short.items()}
+    times = Counter(whole.values())
+    clear = {name for name, cut in whole.items() if times[cut] == 1 and re.search(r"\w", cut)}
+    return [(whole if name in clear else short)[name] for name in names]
+
+
+def text_width(text: str, size: float = SMALL, weight: str = "normal") -> float:
+    """Measure a text in inches, as matplotlib draws it."""
+    from matplotlib.font_manager import FontProperties, findfont, get_font
+
+    font = get_font(findfont(FontProperties(weight=weight)))
+    font.set_size(size, 720)  # where hinting hardly matters
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing from")
+        font.set_text(text.replace(r"\$", "$"), 0.0)
+    return float(font.get_width_height()[0]) / 64 / 720
+
+
+# Spaces within "−0.1 to 1.9 m" and "below 0.2", where lines do not break.
+_NUMBERS = re.compile(r"(?<=\d) (?=\S)|(?<=\bto) (?=\S)|(?:(?<=\bbelow)|(?<=\babove)) (?=\S)")
+
+
+def wrapped(
+    text: str, width: float, size: float = SMALL, most: int = 3, weight: str = "normal"
+) -> str:
+    """Break a text into lines of so many inches for matplotlib, after commas if they suffice.
+
+    Numbers stay with their units. What does not fit in ``most`` lines is left out after a word.
+
+    Examples
+    --------
+    >>> print(wrapped("height below 0.5 m, angle 0 to 1 rad", 1.5))
+    height below 0.5 m,
+    angle 0 to 1 rad
+    """
+
+    def fits(line: str) -> bool:
+        return text_width(line, size, weight) <= width
+
+    def fill(parts: Sequence[str]) -> list[str]:
+        lines = [""]
+        for part in parts:
+            if lines[-1] and not fits((lines[-1] + part).rstrip()):
+                lines.append("")
+            lines[-1] += part
+        return [line.strip() for line in lines]
+
+    text = _NUMBERS.sub("\u00a0", printable(text))
+    lines = fill(re.split(r"(?<=, )", text))
+    if len(lines) > most or not all(map(fits, lines)):
+        words = re.split(r"(?<= )", text)
+        # Names break at their separators, and where they have none at any letter.
+        parts = [p for w in words for p in ([w] if fits(w) else re.split(r"(?<=[/_\-\u00a0])", w))]
+        letters = [p for part in parts for p in ([part] if fits(part.rstrip()) else list(part))]
+        lines = fill(letters)
+    if len(lines) > most:
+        last = lines[most - 1]
+        while last and not fits(f"{last} …"):
+            last = last.rpartition(" ")[0] or last[:-1]
+        lines = [*lines[: most - 1], f"{last} …"]
+    return "\n".join(lines).replace("$", r"\$")
 
 
 def quiet_axes(axes: Axes, *, frame: bool = True) -> None:
@@ -146,7 +289,7 @@ def quiet_axes(axes: Axes, *, frame: bool = True) -> None:
         spine.set_linewidth(0.8)
 
 
-def lined_axes(axes: Axes, labelsize: float = 9.5, across: bool = False) -> None:
+def lined_axes(axes: Axes, labelsize: float = SMALL, across: bool = False) -> None:
     """Draw thin axes with horizontal grid lines; ``across`` with vertical ones and no y axis."""
     axes.tick_params(length=2.5, width=0.6, labelsize=labelsize, color=MUTED, labelcolor=INK)
     axes.grid(axis="x" if across else "y", color=HAIRLINE, linewidth=0.6)
@@ -156,11 +299,17 @@ def lined_axes(axes: Axes, labelsize: float = 9.5, across: bool = False) -> None
         spine.set_color(HAIRLINE)
 
 
+def name_axes(axes: Axes, x: str = "", y: str = "") -> None:
+    """Say in grey what is along the axes."""
+    axes.set_xlabel(x, fontsize=SMALL, color=MUTED)
+    axes.set_ylabel(y, fontsize=SMALL, color=MUTED)
+
+
 def add_panel_title(axes: Axes, title: str, subtitle: str = "", colour: str = MUTED) -> None:
     """Put a title and a line of smaller text above a panel; a colour makes that line bold."""
     for text, offset, size, weight, ink in (
-        (title, 21 if subtitle else 8, 11.5, "bold", INK),
-        (subtitle, 7, 9.5, "normal" if colour == MUTED else "bold", colour),
+        (title, 20 if subtitle else 7, PANEL, "bold", INK),
+        (subtitle, 7, SMALL, "normal" if colour == MUTED else "bold", colour),
     ):
         axes.annotate(
             text,
@@ -174,34 +323,163 @@ def add_panel_title(axes: Axes, title: str, subtitle: str = "", colour: str = MU
         )
 
 
-def add_key(figure: Figure, handles: Sequence[Any]) -> None:
-    """Put a legend in one line under the heading."""
-    width, height = figure.get_size_inches()
-    figure.legend(
-        handles=handles,
-        loc="upper left",
-        bbox_to_anchor=(0.24 / width, 1 - 0.74 / height),
-        ncols=len(handles),
-        borderaxespad=0,
-        borderpad=0,
-        handletextpad=0.4,
-        columnspacing=1.6,
-        frameon=False,
-        fontsize=9.5,
-        labelcolor=INK,
+def label_points(
+    axes: Axes,
+    anchors: Array,
+    texts: Sequence[str],
+    colours: Sequence[str],
+    places: Array,
+    radius: float = 2.0,
+    weight: str = "normal",
+    *,
+    far: bool = True,
+) -> int:
+    """Write texts beside their anchors so that they cover no point of ``places`` and no other text.
+
+    A label that is not close to its anchor gets a thin line to it; without ``far`` it is left out.
+    Return how many found room. The limits of the axes must be set.
+    """
+    from matplotlib.lines import Line2D
+    from matplotlib.patheffects import withStroke
+
+    # All in points of 1/72 inch from the lower left corner.
+    size = axes.get_figure().get_size_inches() * 72 * axes.get_position().size  # type: ignore[union-attr]
+
+    def in_points(at: Array) -> Array:
+        pixels = axes.transData.transform(np.asarray(at, np.float64).reshape(-1, 2))
+        return np.asarray(axes.transAxes.inverted().transform(pixels) * size)
+
+    dots, starts, taken = in_points(places), in_points(anchors), list[Box]()
+    found = [
+        _free_box(start, text, dots, radius, taken, size, weight, far)
+        for start, text in zip(starts, texts, strict=True)
+    ]
+    for box, start, text, colour in zip(found, starts, texts, colours, strict=True):
+        if box is None:
+            continue
+        nearest = np.clip(start, *box)
+        if np.linalg.norm(nearest - start) > radius + 2 * _AWAY[0]:
+            ends = np.array([start, nearest]) / size
+            looks: dict[str, Any] = {"color": colour, "linewidth": 0.6}
+            line = Line2D(*ends.T, transform=axes.transAxes, zorder=4.5, **looks)
+            axes.add_artist(line)
+        x, y = ((box[0] + box[1]) / 2 / size).tolist()
+        axes.text(
+            x,
+            y,
+            text,
+            transform=axes.transAxes,
+            ha="center",
+            va="center",
+            fontsize=SMALL,
+            fontweight=weight,
+            color=readable(colour),
+            zorder=5,
+            path_effects=[withStroke(linewidth=2.2, foreground="white", alpha=0.85)],
+        )
+    return sum(box is not None for box in found)
+
+
+# Directions to try beside a point, the usual ones first, and how far away.
+_AROUND = np.array(((1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (-1, 1), (1, -1), (-1, -1)))
+_AWAY = (3.0, 8.0, 16.0, 26.0)
+
+
+def _free_box(
+    anchor: Array,
+    text: str,
+    dots: Array,
+    radius: float,
+    taken: list[Box],
+    frame: Array,
+    weight: str,
+    far: bool,
+) -> Box | None:
+    """Find the nearest box for a text that is in the frame and covers nothing, and take it."""
+    half = np.array([72 * text_width(text, weight=weight), 1.25 * SMALL]) / 2 + 0.5
+    beside = [
+        anchor + direction * ((away + radius) / np.linalg.norm(direction) + half)
+        for away in _AWAY
+        for direction in _AROUND
+    ]
+    spread = np.stack(
+        np.meshgrid(*(np.arange(h, f, 9.0) for h, f in zip(half, frame, strict=True)))
     )
+    others = spread.reshape(2, -1).T
+    others = others[np.argsort(np.linalg.norm(others - anchor, axis=1), kind="stable")]
+    for middle in (*beside, *(others if far else ())):
+        low, high = middle - half, middle + half
+        if (low < 1).any() or (high > frame - 1).any():
+            continue
+        # The line to the label is in nobody's way either.
+        way = np.linspace(anchor, np.clip(anchor, low, high), 12)[1:]
+        if any((low < b).all() and (a < high).all() for a, b in taken) or any(
+            ((a < way) & (way < b)).all(axis=1).any() for a, b in taken
+        ):
+            continue
+        if (np.maximum(low - dots, dots - high).max(axis=1) > radius).all():
+            taken += [(low, high), *((point - 1.0, point + 1.0) for point in way[:-1])]
+            return low, high
+    return None
 
 
-def save_png(figure: Figure, path: str | os.PathLike[str], sharpest: int = RESOLUTIONS[0]) -> None:
-    """Write a figure as `to_png` makes it; the file appears whole or not at all."""
-    data = to_png(figure, sharpest)
+def spread_out(heights: Sequence[float], gap: float, lowest: float, highest: float) -> list[float]:
+    """Move labels as little as possible so that they keep a distance from each other.
+
+    They stay between ``lowest`` and ``highest``, unless there are too many.
+    """
+    from sklearn.isotonic import isotonic_regression
+
+    # Less the gaps below it, each label must only be no lower than the one before.
+    order = np.argsort(heights, kind="stable")
+    gaps = gap * np.arange(len(heights))
+    room = max(highest - gaps[-1], lowest)
+    places = np.empty(len(heights))
+    places[order] = gaps + isotonic_regression(
+        np.asarray(heights)[order] - gaps, y_min=lowest, y_max=room
+    )
+    return places.tolist()
+
+
+def note_lines(notes: Sequence[str], width: float) -> list[str]:
+    """Arrange notes in lines of so many inches, several in a line where they fit."""
+    lines: list[str] = []
+    for note in notes:
+        longer = f"{lines[-1]} · {note}" if lines else note
+        fits = bool(lines) and text_width(longer) <= width
+        lines[-1:] = [longer] if fits else [*lines[-1:], *wrapped(note, width).splitlines()]
+    return lines
+
+
+def save_figure(
+    figure: Figure, path: str | os.PathLike[str], sharpest: float | None = None
+) -> None:
+    """Write a figure as PNG, SVG or PDF, by the end of the name; it appears whole or not at all."""
+    kind = os.path.splitext(os.fspath(path))[1][1:].lower()
+    data = to_png(figure, sharpest) if kind == "png" else to_vector(figure, kind)
     with atomic_write(path) as file:
         file.write(data)
 
 
-def to_png(figure: Figure, sharpest: int = RESOLUTIONS[0]) -> bytes:
+def to_vector(figure: Figure, kind: str) -> bytes:
+    """Render a figure as "svg" or "pdf" with text as text; the same figure gives the same bytes."""
+    import matplotlib
+
+    if kind not in FORMATS or kind == "png":
+        raise UsageError(f"a figure can be written as {', '.join(FORMATS)}, but not as {kind!r}")
+    buffer = io.BytesIO()
+    settings: Any = {"svg.fonttype": "none", "svg.hashsalt": "pivec", "pdf.fonttype": 42}
+    dated = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
+    with warnings.catch_warnings(), matplotlib.rc_context(settings):
+        warnings.filterwarnings("ignore", message="Glyph .* missing from")
+        figure.savefig(buffer, format=kind, metadata=dated[kind], dpi=300)
+    return buffer.getvalue()
+
+
+def to_png(figure: Figure, sharpest: float | None = None) -> bytes:
     """Render a figure as PNG of at most 300 kB, as sharp as that and ``sharpest`` dpi allow.
 
+    By default it has 200 dpi, or what gives a small figure 1500 dots from left to right.
     Where all its shades take too much room, it gets a palette of 256 before it gets coarser. The
     same figure gives the same bytes.
     """
@@ -209,6 +487,7 @@ def to_png(figure: Figure, sharpest: int = RESOLUTIONS[0]) -> bytes:
     from PIL import Image
 
     buffer = io.BytesIO()
+    sharpest = sharpest or max(200.0, 1500.0 / float(figure.get_size_inches()[0]))
     with warnings.catch_warnings():
         # A label may hold characters that the font has no picture for; it shows a box for them.
         warnings.filterwarnings("ignore", message="Glyph .* missing from")

@@ -29,6 +29,7 @@ ENVIRONMENT, STATES, FILES = "Environment", "States", "Policy files"
 AGENTS, REPLAY, COLUMNS, RUNNING = "Several agents", "Replay of episodes", "Columns", "Execution"
 PANELS = [WATCHING, DESCRIPTION, PRECISION, ENVIRONMENT, STATES, FILES, AGENTS, REPLAY, COLUMNS]
 PANELS.append(RUNNING)
+FORMATS = ("png", "svg", "pdf")  # of figures
 
 
 def option(default: Any, text: str, panel: str | None = None, metavar: str | None = None) -> Any:
@@ -202,6 +203,17 @@ class PrecisionOptions:
 
 
 @dataclass(frozen=True)
+class FigureOptions:
+    """How figures are written."""
+
+    format: str = option("png", f"Format of figures: {', '.join(FORMATS)}")
+
+    def __post_init__(self) -> None:
+        if self.format not in FORMATS:
+            raise UsageError(f"format must be {', '.join(FORMATS)}, but is {self.format!r}")
+
+
+@dataclass(frozen=True)
 class WatchOptions:
     """When `pivec.watch` looks for checkpoints, and when it fits the space."""
 
@@ -310,10 +322,13 @@ class CompareKeywords(DescribeKeywords, total=False):
     at_most: int
     until_pairs: str
     margin: float | None
+    format: str
 
 
 class WatchKeywords(DescribeKeywords, total=False):
     """Keyword arguments of `pivec.watch`."""
+
+    format: str
 
     every: float
     at_least: int

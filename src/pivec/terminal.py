@@ -211,6 +211,11 @@ class Progress:
             Progress.drawn = True
         return self
 
+    @property
+    def is_drawn(self) -> bool:
+        """Whether the bar is on the screen now."""
+        return self._bar is not None
+
     def advance(self, count: int = 1, note: str | None = None) -> None:
         """Count ``count`` more as done, with an optional note."""
         self.done += count

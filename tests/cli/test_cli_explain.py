@@ -40,7 +40,7 @@ def cartpole(tmp_path_factory):
 @pytest.fixture
 def undrawn(monkeypatch):
     """Leave out figures, which take most of the time."""
-    monkeypatch.setattr(canvas, "save_png", lambda figure, path: path.touch())
+    monkeypatch.setattr(canvas, "save_figure", lambda figure, path: path.touch())
 
 
 def test_a_pair_is_told_and_left(run, folder, tmp_path):
@@ -118,14 +118,16 @@ def test_pictures_and_clips_are_made_and_kept(run, cartpole, undrawn):
     folder = cartpole / "explain" / "left--random"
     read = json.loads((folder / "explain.json").read_text())
     files = [made["path"] for made in read["frames"] + read["clips"]]
-    assert all((folder / file).read_bytes()[8:12] == b"WEBP" for file in files)
+    sheets = [sheet["path"] for clip in read["clips"] for sheet in clip["sheets"]]
+    assert len(sheets) == 4
+    assert all((folder / file).read_bytes()[8:12] == b"WEBP" for file in files + sheets)
     page = (folder / "explain.html").read_text()
-    assert page.count("data:image/webp;base64,") == 4
+    assert page.count('src="data:image/webp;base64,') == 2 + 4  # frames, and sheets
     assert "two different episodes" in page
     assert "both from seed" in page
     assert f"{cartpole}/report.html" in done.out
     page = (cartpole / "report.html").read_text()
-    assert all(f'"explain/left--random/{file}"' in page for file in files)
+    assert all(f'"explain/left--random/{file}"' in page for file in files + sheets)
 
 
 @pytest.fixture

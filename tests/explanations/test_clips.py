@@ -11,6 +11,7 @@ import pytest
 from PIL import Image, ImageSequence
 
 import pivec
+import pivec.explanations.clips as clips
 from pivec.errors import PivecWarning
 from pivec.explanations import CannotReplay, Replayer, record_episodes
 from pivec.explanations.clips import ClipPlan, Segment, draw_clip, make_clips, pace
@@ -119,6 +120,108 @@ def test_what_cannot_be_filmed_is_said(tmp_path):
     replay = Replayer(Store(tmp_path / "s")).stored("random", 0)  # needs no environment
     [clip] = clips_of(Replayer(Store(tmp_path / "s")), [[Segment(replay, 0, 3)]], tmp_path / "c")
     assert "make_walk" in clip.reason
+
+
+def on_sheet(content, layout, frame):
+    """Cut a frame out of a sheet."""
+    columns, width, height = layout
+    with Image.open(io.BytesIO(content)) as sheet:
+        left, top = frame % columns * width, frame // columns * height
+        return np.asarray(sheet.convert("RGB"))[top : top + height, left : left + width]
+
+
+def place_on(frame):
+    """Where the walker stands in a frame of 192 points."""
+    return int(frame[20].astype(int).sum(axis=1).reshape(8, 24).mean(axis=1).argmax())
+
+
+def test_each_segment_has_a_sheet_with_a_frame_for_every_step(replayer, tmp_path):
+    a, b = (replayer.stored("random", number) for number in (0, 1))
+    scenes = [Segment(a, 2, 12, ["x", "y"] * 5 + ["x"], True), Segment(b, 0, 4)]
+    file, told = tmp_path / "x.webp", []
+    made = draw_clip(replayer.scene, scenes, file, 0.4, told.append)
+    for path, content in made.items():
+        path.write_bytes(content)
+    clip = ClipPlan("title", "words", scenes).clip(file)
+    assert (clip.path, clip.fps, len(clip.sheets)) == (file, 10.0, 2)
+    for sheet, segment, replay in zip(clip.sheets, scenes, (a, b), strict=True):
+        assert (sheet.label, sheet.episode, sheet.seed) == ("random", replay.episode, replay.seed)
+        assert (sheet.first, sheet.last, sheet.every) == (segment.first, segment.last, 1)
+        assert sheet.frames == segment.last - segment.first + 1
+        layout = sheet.columns, sheet.width, sheet.height
+        for k in range(sheet.frames):
+            frame = on_sheet(sheet.path.read_bytes(), layout, k)
+            assert place_on(frame) == replay.states[segment.first + k, 0]
+    assert clip.sheets[0].is_end
+    assert [clip.sheets[0].texts[k] for k in clip.sheets[0].captions] == ["x", "y"] * 5 + ["x"]
+    assert clip.sheets[1].captions == ()
+    # The first frames come first, then how much is drawn.
+    first, *rest = told
+    assert first.share == 0.0
+    for frame, replay, step in zip(first.first, (a, b), (2, 0), strict=True):
+        shown = on_sheet(frame.content, (1, frame.width, frame.height), 0)
+        assert place_on(shown) == replay.states[step, 0]
+    shares = [drawn.share for drawn in rest]
+    assert shares == sorted(shares)
+    assert 0.5 < shares[-1] <= 1.0
+
+
+@pytest.mark.parametrize("limit", ["_SHEET_PIXELS", "_SHEET_BYTES"])
+def test_a_sheet_that_would_be_too_large_has_fewer_frames(replayer, tmp_path, monkeypatch, limit):
+    replay, file = replayer.stored("random", 0), tmp_path / "x.webp"
+    scenes = [Segment(replay, 0, 12), Segment(replay, 3, 8)]
+    area = 192 * 48
+    monkeypatch.setattr(clips, limit, 6 * area if limit == "_SHEET_PIXELS" else 500)
+    for path, content in draw_clip(replayer.scene, scenes, file, 10.0).items():
+        path.write_bytes(content)
+    plan = ClipPlan("title", segments=scenes)
+    fps, sheets = plan.sheets(file)
+    every = sheets[0].every
+    assert every > 1
+    assert fps == 10.0 / every
+    for sheet, segment in zip(sheets, scenes, strict=True):
+        assert sheet.every == every  # of both, on one timeline
+        steps = [*range(segment.first, segment.last, every), segment.last]
+        assert sheet.frames == len(steps)
+        content = sheet.path.read_bytes()
+        layout = sheet.columns, sheet.width, sheet.height
+        shown = [place_on(on_sheet(content, layout, k)) for k in range(len(steps))]
+        assert shown == replay.states[steps, 0].tolist()
+        if limit == "_SHEET_PIXELS":
+            assert len(steps) * area <= 6 * area
+    if limit == "_SHEET_BYTES":
+        assert sum(len(sheet.path.read_bytes()) for sheet in sheets) <= 500
+
+
+def test_a_clip_whose_sheets_are_gone_or_broken_is_made_again(replayer, tmp_path):
+    segments = [Segment(replayer.stored("random", 0), 0, 3)]
+    with using("serial"):
+        (made,) = clips_of(replayer, [segments], tmp_path)
+        sheet = made.sheets[0]
+        known = made.path.with_suffix(".json")
+        for content in ("", "[]", "{}", '{"fps": 0, "every": 1, "layouts": [[1, 1, 1]]}',
+                        '{"fps": 10, "every": 1, "layouts": []}'):  # fmt: skip
+            known.write_text(content)
+            assert clips_of(replayer, [segments], tmp_path) == (made,)
+            assert len(known.read_text()) > 40
+        sheet.path.unlink()
+        assert clips_of(replayer, [segments], tmp_path) == (made,)
+        assert sheet.path.is_file()
+
+
+def test_progress_of_all_clips_is_reported(replayer, tmp_path):
+    plans = [
+        ClipPlan(f"clip {n}", segments=[Segment(replayer.stored("random", n), 0, 6)])
+        for n in (0, 1)
+    ]
+    heard = []
+    with using("serial"):
+        make_clips(plans, replayer, tmp_path, on_drawn=lambda *message: heard.append(message))
+    assert [plan.title for plan, drawn in heard if drawn.first] == ["clip 0", "clip 1"]
+    shares = [drawn.share for _, drawn in heard]
+    assert shares == sorted(shares)
+    assert (shares[0], shares[-1]) == (0.0, 1.0)
+    assert any(0.4 < share < 0.6 for share in shares)
 
 
 def test_whole_episodes_are_filmed_as_gif_also_of_thinned_policies(tmp_path):

@@ -192,7 +192,7 @@ def test_what_cannot_travel_is_drawn_here(tmp_path):
 def test_a_process_has_no_screen(monkeypatch):
     monkeypatch.setenv("SDL_VIDEODRIVER", "offscreen")
     monkeypatch.delenv("SDL_AUDIODRIVER", raising=False)
-    assert run_job(RenderJob("x", dict, None), None) == {}
+    assert run_job(RenderJob("x", lambda _: {}, None), None) == {}
     assert (os.environ["SDL_VIDEODRIVER"], os.environ.pop("SDL_AUDIODRIVER")) == (
         "offscreen",
         "dummy",

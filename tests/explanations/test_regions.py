@@ -367,7 +367,7 @@ def test_the_figure_holds_few_and_many(n):
     figure = result.figure()
     assert figure.get_size_inches()[1] < 25
     texts = [text.get_text() for text in figure.axes[0].texts]
-    assert sum(text.startswith(r"\$x\$") for text in texts) == min(n, 80)
+    assert sum(text.startswith(r"\$x\$") for text in texts) == min(n, 64)
     assert n > 4 or to_png(figure, 25)
 
 

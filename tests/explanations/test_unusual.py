@@ -371,7 +371,7 @@ def test_the_typical_and_the_unusual_episode_are_filmed_side_by_side(walked, tmp
     assert [clip.title.split(":")[0] for clip in result.clips] == labels
     first = result.clips[0]
     episode, typical = result.episodes[0].episode, result.of(labels[0]).typical
-    assert f"left: episode {typical}, the most typical; right: episode {episode}" in first.caption
+    assert f"episode {typical}, the most typical; episode {episode}" in first.caption
     with Image.open(first.path) as film:
         assert film.n_frames == 13
         assert film.size[0] > 480

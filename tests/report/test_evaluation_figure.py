@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pivec.figures import save_png
+from pivec.figures import save_figure
 from pivec.report import evaluation_figure
 from pivec.statistics import Evaluation, Row
 
@@ -32,7 +32,7 @@ def made(environments=1, methods=3, *, failing=(), sizes=(100, 50, 25, 10), spre
 
 def test_it_is_a_png_and_repeats(tmp_path):
     for name in ("a.png", "b.png"):
-        save_png(evaluation_figure(made(1, 2)), tmp_path / name)
+        save_figure(evaluation_figure(made(1, 2)), tmp_path / name)
     data = (tmp_path / "a.png").read_bytes()
     assert data.startswith(b"\x89PNG")
     assert data == (tmp_path / "b.png").read_bytes()
@@ -40,7 +40,7 @@ def test_it_is_a_png_and_repeats(tmp_path):
 
 @pytest.mark.parametrize(("environments", "methods"), [(1, 2), (3, 20)])
 def test_it_is_small(tmp_path, environments, methods):
-    save_png(evaluation_figure(made(environments, methods)), tmp_path / "a.png")
+    save_figure(evaluation_figure(made(environments, methods)), tmp_path / "a.png")
     assert (tmp_path / "a.png").stat().st_size < LIMIT
 
 
@@ -81,20 +81,20 @@ def test_values_that_spread_widely_are_on_a_logarithmic_scale(tmp_path):
     assert evaluation_figure(made(1, 3)).axes[1].get_yscale() == "linear"
     wide = made(1, 3, spread=30.0)
     assert [axes.get_yscale() for axes in evaluation_figure(wide).axes] == ["linear", "log", "log"]
-    save_png(evaluation_figure(wide), tmp_path / "a.png")
+    save_figure(evaluation_figure(wide), tmp_path / "a.png")
 
 
 def test_a_metric_without_values_says_so(tmp_path):
     rows = tuple(Row("W", "m $x$ 漢", "s", size, 1, 0.5) for size in (10, 5))
     figure = evaluation_figure(Evaluation(rows))
     assert figure.axes[1].texts[0].get_text() == "no values"
-    save_png(evaluation_figure(Evaluation(rows)), tmp_path / "a.png")
+    save_figure(evaluation_figure(Evaluation(rows)), tmp_path / "a.png")
 
 
 def test_one_size_is_a_point(tmp_path):
-    save_png(evaluation_figure(made(1, 2, sizes=(10,))), tmp_path / "a.png")
+    save_figure(evaluation_figure(made(1, 2, sizes=(10,))), tmp_path / "a.png")
 
 
 def test_methods_that_never_err_can_be_drawn(tmp_path):
     rows = tuple(Row("W", "m", "s", size, 1, -0.5, 0.0, 0.0) for size in (10, 5))
-    save_png(evaluation_figure(Evaluation(rows)), tmp_path / "a.png")
+    save_figure(evaluation_figure(Evaluation(rows)), tmp_path / "a.png")

@@ -10,7 +10,7 @@ import pytest
 
 from pivec.characterizations import Measured, Space, characterization, measure
 from pivec.errors import UsageError
-from pivec.figures import LONE_COLOUR, new_figure, save_png, to_png
+from pivec.figures import LONE_COLOUR, new_figure, save_figure, to_png
 from pivec.report import Findings, heatmap_figure, map_figure, matrix_figure
 from pivec.report.layout import heatmap_order
 from pivec.report.pages import spread_out, travel_plot
@@ -21,7 +21,7 @@ MAX_CLASS_COLOURS = 10
 
 
 def draw_map(path, *arguments, **options):
-    save_png(map_figure(*arguments, **options), path)
+    save_figure(map_figure(*arguments, **options), path)
 
 
 def distances_figure(d, policies, *arguments, **options):
@@ -30,7 +30,7 @@ def distances_figure(d, policies, *arguments, **options):
 
 
 def draw_distances(path, *arguments):
-    save_png(distances_figure(*arguments), path)
+    save_figure(distances_figure(*arguments), path)
 
 
 def run(group, steps, legs):
@@ -39,6 +39,11 @@ def run(group, steps, legs):
 
 def words_of(figure):
     return [t.get_text() for t in figure.findobj(lambda artist: hasattr(artist, "get_text"))]
+
+
+def text_of(figure):
+    """Join the lines of notes and headings."""
+    return " ".join(" ".join(words_of(figure)).split())
 
 
 def in_classes(rows_of, sizes, **columns):
@@ -71,7 +76,7 @@ def test_map_of_thirty_thousand_points_is_small_and_readable(tmp_path, rows_of):
     rows = rows_of(n, group=[f"run {i // 50}" for i in range(n)], step=[i % 50 for i in range(n)])
     draw_map(tmp_path / "map.png", rows)
     assert (tmp_path / "map.png").stat().st_size < LIMIT
-    assert pixels(tmp_path / "map.png").shape[1] > 2000
+    assert pixels(tmp_path / "map.png").shape[1] >= 1000
 
 
 def test_a_crowd_shows_what_lies_at_each_spot(rows_of, monkeypatch):
@@ -89,20 +94,20 @@ def test_a_crowd_shows_what_lies_at_each_spot(rows_of, monkeypatch):
     )
     figure = map_figure(rows)
     shown = {axes.get_title() or i: axes.images for i, axes in enumerate(figure.axes)}
-    assert "Commonest group at each spot" in words_of(figure)
+    assert "Commonest group at each spot" in text_of(figure)
     pictures = [images[0].get_array() for images in shown.values() if images]
-    pictures = [picture for picture in pictures if picture.ndim == 3 and len(picture) > 100]
-    assert len(pictures) == 3  # return, group, density
+    pictures = [picture for picture in pictures if picture.ndim == 3]
+    assert len(pictures) == 3  # group, return, density
     at = [np.argwhere(picture[..., 3] > 0) for picture in pictures]
     assert all(len(spots) == 4 for spots in at)
-    low, right, high, alone = pictures[0][tuple(at[0].T)]
+    low, right, high, alone = pictures[1][tuple(at[1].T)]
     from matplotlib import colormaps
     from matplotlib.colors import to_rgba
 
     for colour, mean in ((low, 1.5), (right, 3.0), (high, 5.0)):
         step = min(int((mean - 1.5) / 3.5 * 20), 19)
         assert np.allclose(colour, colormaps["viridis"](np.linspace(0, 1, 20)[step]))
-    groups = pictures[1][tuple(at[1].T)]
+    groups = pictures[0][tuple(at[0].T)]
     assert np.allclose(groups[:3], to_rgba("#E69F00"))
     assert np.allclose(alone, groups[3])
 
@@ -234,8 +239,9 @@ def test_many_groups_are_counted_in_the_legend(rows_of):
     n = 100
     rows = rows_of(n, group=[f"g{i // 2}" for i in range(n)], step=[i % 2 for i in range(n)])
     texts = words_of(map_figure(rows, colour="group"))
-    assert "… and 36 more" in texts
-    assert "g13" in texts
+    assert "… and 15 more" in texts
+    assert "g34" in texts
+    assert "g35" not in texts
 
 
 def test_checkpoints_are_joined_in_order_of_step(rows_of):
@@ -247,10 +253,27 @@ def test_checkpoints_are_joined_in_order_of_step(rows_of):
     assert np.allclose(lines[0].get_segments()[0], expected)
 
 
-def test_panels_have_equal_scales(rows_of):
-    axes = map_figure(rows_of(9, x=(9 * np.random.default_rng(0).normal(size=9)).tolist())).axes
-    assert axes[0].get_aspect() == 1
-    assert np.isclose(np.ptp(axes[0].get_xlim()), np.ptp(axes[0].get_ylim()))
+@pytest.mark.parametrize("shape", [(9, 1), (1, 1), (1, 9), (0, 0)])
+def test_panels_show_the_same_part_of_the_map_with_equal_scales(rows_of, shape):
+    rng = np.random.default_rng(0)
+    x, y = (
+        (shape[:, None] * rng.normal(size=(2, 9))).tolist()
+        if (shape := np.array(shape)) is not None
+        else 0
+    )
+    rows = in_classes(rows_of, [5, 4], x=x, y=y, group=[*"aaabbbccc"], step=list(range(9)))
+    figure = map_figure(rows)
+    to_png(figure, 50)
+    panels = [axes for axes in figure.axes if axes.get_aspect() == 1]
+    assert len(panels) == 4
+    assert len({(*axes.get_xlim(), *axes.get_ylim()) for axes in panels}) == 1
+    for axes in panels:
+        box, (left, right), (low, high) = axes.get_window_extent(), axes.get_xlim(), axes.get_ylim()
+        assert np.isclose(box.width / (right - left), box.height / (high - low), rtol=1e-6)
+        assert all(left < row.x < right and low < row.y < high for row in rows)
+        # No panel is half empty: the points span most of it, unless they are in a line.
+        if min(shape) > 0 and shape[0] == shape[1]:
+            assert np.ptp(x) > 0.6 * (right - left) or np.ptp(y) > 0.6 * (high - low)
 
 
 @pytest.mark.parametrize("n", [40, 281, 1500])
@@ -301,7 +324,7 @@ def test_heatmap_says_where_its_scale_ends_and_what_a_cell_is(rows_of):
     d = np.random.default_rng(0).random((300, 300))
     d += d.T
     d[0, 1] = d[1, 0] = 900.0
-    [notes] = [text for text in words_of(distances_figure(d, rows_of(300))) if "scale" in text]
+    notes = text_of(distances_figure(d, rows_of(300)))
     assert "the scale omits the largest 1 %, up to " in notes
     assert "each cell is the mean of about 1.1 pairs" in notes
 
@@ -324,7 +347,7 @@ def test_of_too_many_policies_for_a_matrix_some_are_shown(walks, log_of, monkeyp
     kept = whole.matrix[::2, ::2]
     assert np.allclose(np.sort(shown, axis=None), np.sort(kept, axis=None))
     words = words_of(figure)
-    assert any("1 in 2 is shown" in text for text in words)
+    assert "1 in 2 is shown" in text_of(figure)
     assert "the uncertainty of distances is not shown" in words
 
 

@@ -14,12 +14,7 @@ from pivec.characterizations import Measured, Space, characterization
 from pivec.errors import PivecWarning
 from pivec.explanations import features_of, region_names
 from pivec.report import report_html
-from pivec.report.script_data import (
-    explained_pairs,
-    page_data,
-    panel_media,
-    region_pictures,
-)
+from pivec.report.script_data import page_data, panel_media, region_pictures
 from pivec.states import VisitedStates
 from pivec.statistics import Pairs
 
@@ -44,6 +39,19 @@ def out(make_report, tmp_path):
     return folder, report
 
 
+def explained_pairs(report, folder):
+    report.log.folder = folder
+    return panel_media(report)["pairs"]
+
+
+def sheet(**changes):
+    """Give a sheet as explain.json has it: 5 frames, of steps 0, 3, 6, 9 and 10."""
+    shown = {"path": "clips/c-0.webp", "label": "policy 0", "episode": 4, "seed": 8, "first": 0}
+    shown |= {"last": 10, "every": 3, "is_end": True, "frames": 5, "columns": 2, "width": 300}
+    shown |= {"height": 200, "texts": ["slow", "fast"], "captions": [0, 0, 1, 1, 0]}
+    return shown | changes
+
+
 def told(report, i=0, j=1, **changes):
     labels = [report.policies[k].label for k in (i, j)]
     visit = {"policy": labels[0], "region": 3, "episode": 4, "step": 21}
@@ -66,7 +74,15 @@ def test_pictures_of_a_pair_that_was_explained(out):
             "a": 0,
             "b": 1,
             "page": "explain/a--b/explain.html",
-            "clips": [{"src": "explain/a--b/clips/c.webp", "title": "Clip", "words": "both"}],
+            "clips": [
+                {
+                    "src": "explain/a--b/clips/c.webp",
+                    "title": "Clip",
+                    "words": "both",
+                    "fps": 0.0,
+                    "sheets": [],
+                }
+            ],
             "frames": [
                 {
                     "src": "explain/a--b/frames/f.webp",
@@ -79,6 +95,104 @@ def test_pictures_of_a_pair_that_was_explained(out):
     ]
     assert page_data(report)["media"]["pairs"] == explained_pairs(report, folder)
     json.dumps(panel_media(report), allow_nan=False)
+
+
+def with_sheets(report, *sheets, **changes):
+    entry = {"title": "Clip", "caption": "both", "path": "clips/c.webp", "fps": 10.0}
+    return told(report, clips=[entry | {"sheets": sheets} | changes])
+
+
+def test_clips_have_the_sheets_beside_the_page(out):
+    folder, report = out
+    put(folder / "explain" / "a--b" / "clips" / "c-0.webp")
+    leave(
+        folder, with_sheets(report, sheet(label="\x1b[31m"), sheet(first=5, frames=3, captions=[]))
+    )
+    (pair,) = explained_pairs(report, folder)
+    clip = pair["clips"][0]
+    first, second = clip["sheets"]
+    assert clip["fps"] == 10.0
+    assert first["src"] == second["src"] == "explain/a--b/clips/c-0.webp"
+    assert first["label"] == "\\x1b[31m"
+    assert (first["isEnd"], first["texts"], first["captions"]) == (
+        True,
+        ["slow", "fast"],
+        [0, 0, 1, 1, 0],
+    )
+    assert (second["first"], second["last"], second["every"], second["frames"]) == (5, 10, 3, 3)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"path": "clips/missing.webp"},
+        {"path": "../../../secret.webp"},
+        {"path": None},
+        {"frames": 4},
+        {"frames": 10**400},
+        {"every": 0},
+        {"columns": 0},
+        {"columns": -2},
+        {"width": 1.5},
+        {"height": "200"},
+        {"first": -1},
+        {"first": 11},
+        {"last": 1 << 40, "every": 1 << 40, "frames": 2, "captions": []},
+        {"captions": [0, 0, 1, 1]},
+        {"captions": [0, 0, 1, 1, 2]},
+        {"captions": [0, 0, 1, 1, -1]},
+        {"texts": None},
+        {"seed": "x"},
+        {"episode": 1.5},
+    ],
+)
+def test_a_sheet_that_is_broken_leaves_the_animated_picture(out, changes):
+    folder, report = out
+    put(folder.parent / "secret.webp")
+    put(folder / "explain" / "a--b" / "clips" / "c-0.webp")
+    leave(folder, with_sheets(report, sheet(), sheet(**changes)))
+    (pair,) = explained_pairs(report, folder)
+    (clip,) = pair["clips"]
+    assert (clip["src"], clip["fps"], clip["sheets"]) == ("explain/a--b/clips/c.webp", 0.0, [])
+
+
+@pytest.mark.parametrize("fps", ["NaN", "Infinity", "-1", "0"])
+def test_a_rate_that_is_none_leaves_the_animated_picture(out, fps):
+    folder, report = out
+    put(folder / "explain" / "a--b" / "clips" / "c-0.webp")
+    leave(folder, json.dumps(with_sheets(report, sheet())).replace("10.0", fps))
+    (pair,) = explained_pairs(report, folder)
+    assert (pair["clips"][0]["fps"], pair["clips"][0]["sheets"]) == (0.0, [])
+    json.dumps(panel_media(report), allow_nan=False)
+
+
+def test_episodes_have_clips_of_pairs_of_classes_and_of_unusual_ones(out, monkeypatch):
+    folder, report = out
+    seeds = {("policy 0", 4): 8, ("policy 1", 2): 9, ("policy 2", 0): 10}
+    monkeypatch.setattr(type(report), "seed", lambda _, *episode: seeds.get(episode))
+    for name in ("explain/a--b/clips", "explain/clips", "clips"):
+        put(folder / name / "c-0.webp")
+    own = {"label": "policy 1", "episode": 2, "seed": 9}
+    short = sheet(**own, last=3, frames=2, captions=[])
+    # A later part of an episode, and episodes that are not stored here.
+    leave(folder, with_sheets(report, short, sheet(first=1, frames=4, captions=[])))
+    clip = {"title": "t", "caption": "c", "fps": 10.0}
+    unusual = {"clips": [clip | {"sheets": [sheet(seed=7), sheet(**own)]}, 7, None]}
+    put(folder / "unusual.json", unusual)
+    behaviours = [
+        clip | {"sheets": [sheet(label="policy 2", episode=0, seed=10)]},
+        clip | {"sheets": [sheet(label="gone", episode=0, seed=10)]},
+    ]
+    put(folder / "explain" / "explain.json", {"behaviours": behaviours})
+    found = panel_media(report)["episodes"]
+    assert [(clip["policy"], clip["episode"]) for clip in found] == [(1, 2), (2, 0)]
+    assert [clip["sheets"][0]["src"] for clip in found] == [
+        "clips/c-0.webp",
+        "explain/clips/c-0.webp",
+    ]
+    assert [clip["sheets"][0]["last"] for clip in found] == [10, 10]  # the longer one
+    put(folder / "unusual.json", {"clips": 7})
+    assert [clip["sheets"][0]["last"] for clip in panel_media(report)["episodes"]] == [3, 10]
 
 
 def test_the_overview_counts_where_a_pair_has_no_folder_of_its_own(out):
@@ -182,7 +296,9 @@ def test_wrong_kinds_within_leave_the_rest(out):
     frames = [{"path": "frames/f.webp", "visit": 5}, 7, None]
     leave(folder, told(report, clips=[7, {}, good | {"title": 5}], frames=frames))
     (pair,) = explained_pairs(report, folder)
-    assert pair["clips"] == [{"src": "explain/a--b/clips/c.webp", "title": "", "words": "both"}]
+    (clip,) = pair["clips"]
+    assert clip["src"] == "explain/a--b/clips/c.webp"
+    assert (clip["title"], clip["words"]) == ("", "both")
     assert pair["frames"] == []
 
 

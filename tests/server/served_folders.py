@@ -53,9 +53,16 @@ def leave(folder, *arguments, **options):
     (folder / "map.png").write_bytes(PICTURE)
 
 
-def client_of(folder, **options):
+def opened(folder, **options):
+    """Look at a folder for the first time."""
+    latest = LatestSnapshot(folder, **options)
+    latest.refresh()
+    return latest
+
+
+def client_of(folder, *, refreshed=True, **options):
     """Give a client that knows the token, and what answers it."""
-    latest = LatestSnapshot(folder)
+    latest = opened(folder) if refreshed else LatestSnapshot(folder)
     handlers = Handlers(latest, ReplayOptions(), **options)
     guard = Guard(handlers.application(), TOKEN, [HOST])
     client = TestClient(guard, f"http://{HOST}/{TOKEN}/")

@@ -44,8 +44,9 @@ def test_it_prints_an_address_and_ends_at_ctrl_c(made):
     command = [sys.executable, "-m", "pivec", "serve", str(made / "space")]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
-        lines = [process.stdout.readline() for _ in range(3)]
+        lines = [process.stdout.readline() for _ in range(4)]
         assert lines[0] == "4 policies in Walk-v0\n"
+        assert "All distances are exact" in lines[3]
         address = lines[1].removeprefix("Page: ").strip()
         with urllib.request.urlopen(f"{address}version") as answer:  # the connection stays open
             assert answer.status == 200

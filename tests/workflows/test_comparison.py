@@ -22,6 +22,7 @@ LEFT_BEHIND = {
     "distances.png",
     "pairs.csv",
     "kinds.csv",
+    "episodes.csv",
     "map.csv",
     "map.png",
     "report.html",
@@ -168,7 +169,7 @@ def test_a_space_of_another_environment_is_refused(done, tmp_path):
 def test_gaussians_have_a_map_too(tmp_path):
     result = pivec.compare("CartPole-v1", POLICIES, tmp_path, episodes=3, method="gaussian")
     assert result.space.positions.shape == (4, 2)
-    assert {path.name for path in tmp_path.iterdir()} == LEFT_BEHIND - {"kinds.csv"}
+    assert {path.name for path in tmp_path.iterdir()} == LEFT_BEHIND - {"kinds.csv", "episodes.csv"}
 
 
 def test_one_policy_gives_a_page(tmp_path):

@@ -21,6 +21,7 @@ import pytest
 import pivec
 from pivec.errors import PivecError, PivecWarning, UsageError
 from pivec.report.pages import Pictures
+from pivec.workflows.watch import FirstCheckpoints
 
 SHIPPED = Path(str(files("pivec"))) / "demo_policies" / "CartPole-v1"
 EARLY, LATER = (0, 20000, 120000, 500000), (7520, 50000, 250000)
@@ -186,11 +187,19 @@ def test_one_that_is_written_over_is_replaced_and_others_stay_where_they_are():
 def test_names_are_those_of_all_and_copies_are_one():
     put(50000, run="second/a2c-0")
     put(500000, name="best")
-    watch()
+    with pytest.warns(PivecWarning, match=r"^1 checkpoint is identical.*runs/a2c-0/best"):
+        watch()
     lines = rows()
     assert {line["group"] for line in lines} == {"runs/a2c-0", "second/a2c-0"}
     assert len(lines) == 5
     assert [line["source"] for line in lines if "also runs/a2c-0/best" in line["source"]]
+    watch()  # reads the copy again, which was reported
+    put(500000, run="second/a2c-0", name="last")
+    with pytest.warns(PivecWarning, match=r"^1 checkpoint is identical.*second/a2c-0/last"):
+        watch()
+    assert [("best" in text, "last" in text) for text in notices("collect")] == [
+        (True, True), (True, False)
+    ]  # fmt: skip
 
 
 @pytest.mark.usefixtures("going")
@@ -272,8 +281,13 @@ def test_mistakes_are_said(begun, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(PivecError, match="CartPol"):
         pivec.watch("CartPol-v1", RUNS, OUT)  # before anything is waited for
-    with pytest.raises(UsageError, match=r"2 or more.*'runs'"):
+    with pytest.raises(PivecError, match=r"at least 2.*none.*'runs'") as caught:
         watch()
+    assert caught.value.exit_code == 1  # the same command may succeed later
+    put(0)
+    with pytest.raises(PivecError, match=r"at least 2.*found 1:"):
+        watch()
+    assert not (OUT / "watch.json").exists()
     shutil.copytree(begun / OUT / "space", OUT / "space")
     with pytest.raises(UsageError, match="--space"):
         watch()
@@ -291,6 +305,60 @@ def test_one_that_is_written_over_before_there_is_a_space_counts_once(tmp_path, 
     monkeypatch.setattr(time, "sleep", sleep)
     first = next(pivec.watch("CartPole-v1", RUNS, OUT, **SMALL | {"at_least": 3}))
     assert first.new == ("a2c-0/step_0", "a2c-0/step_9", "a2c-0/step_2520")
+
+
+def test_fewer_than_asked_for_are_compared_when_no_more_arrive(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    put(0, 120000, 500000)
+    put(500000, name="best")
+    with pytest.warns(PivecWarning) as warned:
+        [only] = watch(at_least=10)
+    assert only.fitted
+    assert len(rows()) == len(only.new) == 3
+    said = [str(warning.message) for warning in warned]
+    [few] = [text for text in said if "--at-least asks for 10" in text]
+    assert few in notices("describe")
+    [copies] = [text for text in said if text.startswith("1 checkpoint is identical")]
+    assert copies in notices("collect")
+    assert not (OUT / "watch.json").exists()
+    put(7520, 20000, 250000)
+    [again] = watch(at_least=6, refit=True)
+    assert (again.fitted, len(rows())) == (True, 6)
+    assert few not in notices("describe")
+
+
+def test_progress_is_shown_from_the_start(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    arriving = iter([(0, "a"), (0, "b"), (500000, "c"), (120000, "d")])
+    found = []
+
+    def sleep(_):
+        found.append(FirstCheckpoints.load(OUT))
+        step, name = next(arriving)
+        put(step, name=name)
+
+    monkeypatch.setattr(time, "sleep", sleep)
+    rounds = pivec.watch("CartPole-v1", RUNS, OUT, **SMALL | {"at_least": 3}, progress=True)
+    with pytest.warns(PivecWarning, match="identical"):
+        assert len(next(rounds).new) == 3
+    assert found == [FirstCheckpoints(n, 3) for n in (0, 1, 1, 2)]
+    assert FirstCheckpoints.load(OUT) is None
+    lines = capsys.readouterr().err.splitlines()
+    assert "--at-least" in lines[0]
+    counted = [line.split(" checkpoints")[0] for line in lines if " of 3 checkpoints" in line]
+    assert counted == ["0 of 3", "1 of 3", "1 of 3", "2 of 3"]
+    assert "'runs'" in lines[1]
+    assert "1 more identical" in lines[3]
+    rounds.close()
+
+
+def test_a_status_that_is_damaged_is_none(tmp_path):
+    for content in ("", "[]", "{}", '{"found": "x", "needed": 3}', '{"found": null, "needed": 3}'):
+        (tmp_path / "watch.json").write_text(content)
+        assert FirstCheckpoints.load(tmp_path) is None
+    FirstCheckpoints(3, 10).save(tmp_path)
+    assert FirstCheckpoints.load(tmp_path) == FirstCheckpoints(3, 10)
+    assert FirstCheckpoints.load(tmp_path).words == "3 of 10 checkpoints"
 
 
 def test_nobody_who_can_act_is_an_error(tmp_path, monkeypatch):
@@ -424,5 +492,5 @@ def test_the_command_says_a_line_a_round(run):
     said = run("watch", "CartPole-v1", "runs", "--out", "out", *options)
     assert "1 new, 5 policies, " in said.out  # after what Ray may say
     assert said.out.endswith(" s\n")
-    said = run("watch", "CartPole-v1", "nowhere", "--out", "o", "--until-idle", 0, code=2)
+    said = run("watch", "CartPole-v1", "nowhere", "--out", "o", "--until-idle", 0, code=1)
     assert "0 of 10 checkpoints, none in 'nowhere'" in said.err

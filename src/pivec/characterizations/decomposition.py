@@ -14,20 +14,20 @@ from pivec.characterizations.descriptions import Descriptions
 from pivec.characterizations.sampling import check_single, effective_episodes
 from pivec.figures import (
     GROUP_PALETTE,
-    HAIRLINE,
     INK,
-    MUTED,
-    add_heading,
-    add_key,
+    MARGIN,
+    PAGE,
     add_panel_title,
     axes_at,
+    cut_names,
+    headed_figure,
+    lined_axes,
     literal,
-    new_figure,
+    wrapped,
 )
 from pivec.results import Result, Row, plain
 from pivec.states import VisitedStates, regrouped
 from pivec.statistics import Parts, parts_of
-from pivec.text import shorten_names
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -431,7 +431,7 @@ def share_ends(
 
 
 _LEADING = 10  # regions that are drawn
-_ROW, _LABEL, _PANEL = 0.42, 4.4, 3.2  # inches
+_ROW, _PANEL, _GAP = 0.46, 2.9, 0.4  # inches
 _KINDS = dict(zip((OFTEN, WHERE, WIDE), GROUP_PALETTE[2:], strict=False))
 
 
@@ -441,22 +441,27 @@ def decomposition_figure(decomposition: Decomposition, headline: str = "") -> Fi
 
     order = decomposition.order[:_LEADING]
     lines, height = np.arange(len(order)), _ROW * len(order)
-    figure = new_figure(_LABEL + 2 * _PANEL + 0.9, 1.75 + height)
-    a, b = shorten_names(decomposition.labels, 40)
-    add_heading(figure, f"What differs between {a} and {b}", headline or decomposition.headline())
+    a, b = cut_names(decomposition.labels, 40)
     colours = {kind: colour for kind, colour in _KINDS.items() if kind in decomposition.kinds}
     key = colours | {f"time of {a}": GROUP_PALETTE[0], f"time of {b}": GROUP_PALETTE[1]}
-    add_key(figure, [Patch(color=colour, label=literal(name)) for name, colour in key.items()])
-    parts = axes_at(figure, _LABEL, 0.35, _PANEL, height)
-    times = axes_at(figure, _LABEL + _PANEL + 0.45, 0.35, _PANEL, height)
+    figure = headed_figure(
+        PAGE,
+        height + 0.95,
+        f"What differs between {a} and {b}",
+        headline or decomposition.headline(),
+        [Patch(color=colour, label=literal(name)) for name, colour in key.items()],
+    )
+    left = PAGE - 2 * _PANEL - _GAP - MARGIN
+    parts = axes_at(figure, left, 0.35, _PANEL, height)
+    times = axes_at(figure, left + _PANEL + _GAP, 0.35, _PANEL, height)
 
-    scale, left = 100.0 / (decomposition.distance or 1.0), np.zeros(len(order))
+    scale, start = 100.0 / (decomposition.distance or 1.0), np.zeros(len(order))
     regions = decomposition.regions
     pale = np.where(regions.noise[order], 0.35, 1.0)
     for kind, colour in colours.items():
         width = scale * decomposition.kinds[kind].measured[order]
-        parts.barh(lines, width, 0.62, left=left, color=[(colour, alpha) for alpha in pale])
-        left += width
+        parts.barh(lines, width, 0.62, left=start, color=[(colour, alpha) for alpha in pale])
+        start += width
     low, high = scale * regions.low[order], scale * regions.high[order]
     parts.hlines(lines, low, high, colors=INK, linewidth=1.0)
     add_panel_title(parts, "Share of the distance, %", "pale: may be chance")
@@ -466,18 +471,15 @@ def decomposition_figure(decomposition: Decomposition, headline: str = "") -> Fi
             for values in (decomposition.share_low, decomposition.share, decomposition.share_high)
         )
         times.hlines(lines + offset, low, high, colors=colour, linewidth=1.6)
-        times.plot(share, lines + offset, "o", color=colour, markersize=5)
-    level = f"{100 * decomposition.level:g} % intervals"
+        times.plot(share, lines + offset, "o", color=colour, markersize=5, clip_on=False)
+    level = f"{100 * decomposition.level:g} % intervals; another scale than on the left"
     add_panel_title(times, "Time spent there, %", level)
     for axes in (parts, times):
+        lined_axes(axes, across=True)
         axes.set_xlim(left=0.0)
         axes.set_ylim(len(order) - 0.5, -0.5)
-        axes.tick_params(length=2.5, width=0.6, labelsize=9, color=MUTED, labelcolor=INK)
-        axes.grid(axis="x", color=HAIRLINE, linewidth=0.6)
-        axes.set_axisbelow(True)
-        for name, spine in axes.spines.items():
-            spine.set_visible(name == "left")
-            spine.set_color(HAIRLINE)
+        axes.tick_params(axis="y", length=0)
     times.set_yticks([])
-    parts.set_yticks(lines, [literal(decomposition.words[r], 58) for r in order], fontsize=9)
+    words = [wrapped(decomposition.words[r], left - MARGIN - 0.1) for r in order]
+    parts.set_yticks(lines, words)
     return figure

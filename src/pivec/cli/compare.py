@@ -18,6 +18,7 @@ from pivec.cli.options import (
     command_line,
     complete_method,
     env_and_policies,
+    figure_format,
     names,
     pairs,
     whole_numbers,
@@ -29,6 +30,7 @@ from pivec.options import (
     DescribeOptions,
     EncoderOptions,
     EngineOptions,
+    FigureOptions,
     PlanOptions,
     PrecisionOptions,
     WatchOptions,
@@ -41,12 +43,14 @@ _UNCLEAR, _FAILED = 3, 2  # as with `diff`, 1 is an answer
 Level = Annotated[float, typer.Option(help="Confidence level of bounds and tests")]
 
 
+@with_options(FigureOptions)
 def demo(
     env: Annotated[str, typer.Option(help="CartPole-v1 or Pendulum-v1")] = "CartPole-v1",
     out: Folder = Path("pivec-demo"),
     episodes: Annotated[int, typer.Option(help="Episodes per policy", min=1)] = 50,
     seed: Seed = 0,
     quiet: Quiet = False,
+    **options: Any,
 ) -> None:
     """Compare the bundled policies: PPO and A2C checkpoints, and random policies."""
     from importlib.resources import files
@@ -56,10 +60,10 @@ def demo(
     if env not in known:
         raise UsageError(f"the demo has policies for {' and '.join(known)}, but not for {env!r}")
     policies = [str(bundled / env), "random:2"]
-    _compare(env, policies, out, quiet, {"episodes": episodes, "seed": seed})
+    _compare(env, policies, out, quiet, options | {"episodes": episodes, "seed": seed})
 
 
-@with_options(CollectOptions, DescribeOptions, PrecisionOptions)
+@with_options(CollectOptions, DescribeOptions, PrecisionOptions, FigureOptions)
 def compare(
     sources: Sources, *, out: Folder = Path("pivec-out"), quiet: Quiet = False, **options: Any
 ) -> None:
@@ -237,7 +241,7 @@ def plan(
         print_plan(result)
 
 
-@with_options(CollectOptions, DescribeOptions, WatchOptions)
+@with_options(CollectOptions, DescribeOptions, WatchOptions, FigureOptions)
 def watch(
     sources: Sources, *, out: Folder = Path("pivec-out"), quiet: Quiet = False, **options: Any
 ) -> None:
@@ -247,8 +251,9 @@ def watch(
     in DIR, and the live page of `pivec serve DIR`. Folders and globs need not exist yet.
 
     The space is fitted on the first --at-least checkpoints and then stays fixed; the column
-    [bold]placed[/bold] of map.csv marks later checkpoints. Deleted checkpoints stay in DIR;
-    overwritten ones are replaced. Run the same command again to resume.
+    [bold]placed[/bold] of map.csv marks later checkpoints. If --until-idle ends it with fewer, but
+    at least two, these are compared. Deleted checkpoints stay in DIR; overwritten ones are
+    replaced. Run the same command again to resume.
 
     Example: pivec watch CartPole-v1 runs/ --out live --episodes 20
     """
@@ -264,7 +269,7 @@ def watch(
         say(f"{words}, {part.seconds:.2g} s")
 
 
-@with_options(EngineOptions)
+@with_options(EngineOptions, FigureOptions)
 def evaluate(
     stores: Annotated[
         list[Path], typer.Argument(metavar="STORE...", help="Stores, each a set of policies.")
@@ -308,12 +313,12 @@ def evaluate(
     resume. Writes units/ (the measurements), evaluation.csv, evaluation.md and evaluation.png to
     DIR. The exit code is 1 if a method failed.
     """
-    from pivec.figures import save_png
+    from pivec.figures import save_figure
     from pivec.report import evaluation_figure
     from pivec.statistics import print_evaluation
     from pivec.workflows.evaluate import evaluate as run
 
-    by_method: dict[str, dict[str, Any]] = {}
+    kind, by_method = figure_format(options), dict[str, dict[str, Any]]()
     for full, value in pairs(parameters, "--parameters").items():
         method, _, key = full.partition(".")
         if not method or not key:
@@ -330,10 +335,11 @@ def evaluate(
         parameters=by_method,
         **options,
     )
-    save_png(evaluation_figure(result), out / "evaluation.png")
+    picture = out / f"evaluation.{kind}"
+    save_figure(evaluation_figure(result), picture)
     if not quiet:
         print_evaluation(result)
-    say(f"Figure: {out / 'evaluation.png'}")
+    say(f"Figure: {picture}")
     if result.problems:
         raise typer.Exit(1)
 

@@ -20,12 +20,13 @@ from pivec.cli.options import (
     command_line,
     complete_policy,
     complete_run,
+    figure_format,
     patterns,
     with_options,
 )
 from pivec.errors import PivecError, UsageError
 from pivec.files import make_folder
-from pivec.options import EngineOptions, ReplayOptions
+from pivec.options import EngineOptions, FigureOptions, ReplayOptions
 from pivec.parallel import on_engine
 from pivec.terminal import say
 from pivec.text import n_policies
@@ -78,7 +79,7 @@ Last = Annotated[
 ]
 
 
-@with_options(ReplayOptions)
+@with_options(ReplayOptions, FigureOptions)
 @on_engine
 def explain(
     folder: FolderArgument,
@@ -130,7 +131,7 @@ def explain(
     )
     from pivec.workflows import load_comparison
 
-    names = list(pair or [])
+    kind, names = figure_format(options), list(pair or [])
     _check_question(names, run, group, last)
     comparison = load_comparison(folder)
     result: Any
@@ -160,7 +161,7 @@ def explain(
     progress, replay = not (quiet or as_json), ReplayOptions(**options)
     result = _with_media(result, comparison, home, frames, clips, replay, progress)
     html = page(result, command_line())
-    _write(home / "explain", result.to_json(), result.figure(), html, as_json)
+    _write(home / "explain", result.to_json(), result.figure(), kind, html, as_json)
     if not as_json:
         print_written(home, result)
     if out is None and not (run or group):
@@ -236,17 +237,22 @@ def _with_media(
 
 
 def _write(
-    stem: Path, content: dict[str, Any], figure: Figure, page: str = "", as_json: bool = False
+    stem: Path,
+    content: dict[str, Any],
+    figure: Figure,
+    kind: str,
+    page: str = "",
+    as_json: bool = False,
 ) -> None:
-    """Write a result as JSON, picture and page, and print the JSON if that is asked for."""
-    from pivec.figures import save_png
+    """Write a result as JSON, figure and page, and print the JSON if that is asked for."""
+    from pivec.figures import save_figure
     from pivec.files import atomic_write, make_folder
     from pivec.report import say_json, write_page
 
     make_folder(stem.parent)
     with atomic_write(stem.with_suffix(".json"), "w") as file:
         json.dump(content, file, indent=1, allow_nan=False)
-    save_png(figure, stem.with_suffix(".png"))
+    save_figure(figure, stem.with_suffix(f".{kind}"))
     if page:
         write_page(stem.with_suffix(".html"), page)
     if as_json:
@@ -277,7 +283,7 @@ def _update_report(comparison: Comparison, pictures: Sequence[Path | None], quie
         say(f"The pictures were also added to {comparison.report}")
 
 
-@with_options(ReplayOptions)
+@with_options(ReplayOptions, FigureOptions)
 def regions(
     folder: FolderArgument,
     *,
@@ -303,11 +309,12 @@ def regions(
     from pivec.report import print_regions, regions_html
     from pivec.workflows import load_comparison
 
-    comparison = load_comparison(folder)
+    kind, comparison = figure_format(options), load_comparison(folder)
     home = make_folder(out or comparison.folder)
     pictures = home / "frames" if frames else None
     result = comparison.regions(frames=pictures, progress=not quiet, **options)
-    _write(home / "regions", result.to_json(), result.figure(), regions_html(result), as_json)
+    page = regions_html(result)
+    _write(home / "regions", result.to_json(), result.figure(), kind, page, as_json)
     if as_json:
         return
     if not quiet:
@@ -320,7 +327,7 @@ def regions(
         _update_report(comparison, made, quiet)
 
 
-@with_options(ReplayOptions)
+@with_options(ReplayOptions, FigureOptions)
 def unusual(
     folder: FolderArgument,
     labels: Names = None,
@@ -350,7 +357,7 @@ def unusual(
     from pivec.report import print_unusual, unusual_html
     from pivec.workflows import load_comparison
 
-    comparison = load_comparison(folder)
+    kind, comparison = figure_format(options), load_comparison(folder)
     home = make_folder(out or comparison.folder)
     result = comparison.unusual(
         labels,
@@ -360,14 +367,16 @@ def unusual(
         **options,
     )
     page = unusual_html(result, command_line())
-    _write(home / "unusual", result.to_json(), result.figure(), page, as_json)
+    _write(home / "unusual", result.to_json(), result.figure(), kind, page, as_json)
     if not (quiet or as_json):
         print_unusual(result)
     if not as_json:
         say(f"Page: {home / 'unusual.html'}")
+    if home == comparison.folder:
+        _update_report(comparison, [clip.path for clip in result.clips], quiet or as_json)
 
 
-@with_options(EngineOptions)
+@with_options(EngineOptions, FigureOptions)
 @on_engine
 def groups(
     folder: FolderArgument,
@@ -378,7 +387,7 @@ def groups(
     out: Out = None,
     seed: Seed = 0,
     quiet: Quiet = False,
-    **_: Any,
+    **options: Any,
 ) -> None:
     """Test whether groups of training runs behave differently, such as PPO and A2C.
 
@@ -393,14 +402,14 @@ def groups(
     from pivec.report import groups_figure, print_groups
     from pivec.workflows import load_comparison
 
-    comparison = load_comparison(folder)
+    kind, comparison = figure_format(options), load_comparison(folder)
     result = comparison.groups(patterns(group) or None, last=last, seed=seed, margin=margin)
     home = out or comparison.folder
     environment = str(comparison.space.collected.get("environment", ""))
-    _write(home / "groups", result.to_json(), groups_figure(result, environment))
+    _write(home / "groups", result.to_json(), groups_figure(result, environment), kind)
     if not quiet:
         print_groups(result)
-    say(f"Figure: {home / 'groups.png'}")
+    say(f"Figure: {home / f'groups.{kind}'}")
 
 
 @with_options(ReplayOptions)
@@ -418,7 +427,8 @@ def serve(
 
     Select two policies to see their exact distance with its interval, how they differ, and, on
     request, clips. Policies that are added to the folder (by [bold]pivec watch[/bold] or another
-    [bold]pivec compare[/bold]) appear on the open page.
+    [bold]pivec compare[/bold]) appear on the open page, which says whether its distances are exact.
+    While [bold]pivec watch[/bold] waits for the first checkpoints, it says how many there are.
 
     The page is only reachable from this computer, at the printed address. Press Ctrl-C to stop.
 

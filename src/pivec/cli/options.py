@@ -25,7 +25,7 @@ from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 import typer
 
 from pivec.errors import UnknownEnvironment, UsageError
-from pivec.options import PANELS
+from pivec.options import PANELS, FigureOptions
 from pivec.terminal import ask
 
 MOST_COMPLETIONS = 200
@@ -267,6 +267,11 @@ def patterns(texts: list[str] | None) -> dict[str, list[str]]:
             raise UsageError(f"--group expects NAME=PATTERN, but got {text!r}")
         result.setdefault(name, []).append(pattern)
     return result
+
+
+def figure_format(options: dict[str, Any]) -> str:
+    """Take the format of figures out of the options of a command."""
+    return FigureOptions(format=options.pop("format")).format
 
 
 def names(text: str, option: str) -> list[str]:

@@ -1,5 +1,9 @@
 from pivec.explanations.clips import CannotReplay as CannotReplay
 from pivec.explanations.clips import Clip as Clip
+from pivec.explanations.clips import ClipPlan as ClipPlan
+from pivec.explanations.clips import Drawn as Drawn
+from pivec.explanations.clips import FirstFrame as FirstFrame
+from pivec.explanations.clips import Sheet as Sheet
 from pivec.explanations.clips import make_clips as make_clips
 from pivec.explanations.clips import record_episodes as record_episodes
 from pivec.explanations.coverage import Coverage as Coverage
@@ -19,9 +23,12 @@ from pivec.explanations.folder import comparison_folder as comparison_folder
 from pivec.explanations.folder import stored_states as stored_states
 from pivec.explanations.groups import GroupExplanation as GroupExplanation
 from pivec.explanations.groups import explain_groups as explain_groups
+from pivec.explanations.kinds import ClusteredEpisodes as ClusteredEpisodes
 from pivec.explanations.kinds import EpisodeDifference as EpisodeDifference
 from pivec.explanations.kinds import EpisodeKind as EpisodeKind
 from pivec.explanations.kinds import EpisodeKinds as EpisodeKinds
+from pivec.explanations.kinds import choose_episodes as choose_episodes
+from pivec.explanations.kinds import cluster_comparison as cluster_comparison
 from pivec.explanations.kinds import compare_episodes as compare_episodes
 from pivec.explanations.kinds import episode_tests as episode_tests
 from pivec.explanations.kinds import find_kinds as find_kinds
@@ -37,6 +44,7 @@ from pivec.explanations.pairs import Shift as Shift
 from pivec.explanations.pairs import explain_pair as explain_pair
 from pivec.explanations.pairs import leading_regions as leading_regions
 from pivec.explanations.pairs import pair_folder as pair_folder
+from pivec.explanations.pairs import plan_episode as plan_episode
 from pivec.explanations.pairs import plan_first_episode as plan_first_episode
 from pivec.explanations.pairs import with_media as with_media
 from pivec.explanations.regions import Frame as Frame
@@ -54,3 +62,4 @@ from pivec.explanations.runs import share_intervals as share_intervals
 from pivec.explanations.unusual import Unusual as Unusual
 from pivec.explanations.unusual import UnusualEpisode as UnusualEpisode
 from pivec.explanations.unusual import find_unusual as find_unusual
+from pivec.explanations.unusual import times_as_far as times_as_far

@@ -18,6 +18,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from itertools import pairwise
+from operator import index
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -43,13 +44,16 @@ Files = dict[Path, bytes]  # contents by path
 _WIDTH, _MIN_WIDTH = 320, 160  # of a frame, in pixels
 _WIDE_ENOUGH = 240
 _MAX_FPS = 25  # GIF counts in hundredths of a second
-_LAYOUT = 2  # to be raised when clips look different
+_LAYOUT = 3  # to be raised when clips look different
+# Of the sheets of a clip. A browser keeps a picture that is shown as four bytes per pixel.
+_SHEET_PIXELS, _SHEET_BYTES, _SIDE = 20_000_000, 1_500_000, 16383
 _MAX_CRASHES = 3  # of processes, before the rest is given up
 _MIN_PANEL = 240  # pixels of width for the text below a frame
 _GAP, _MARGIN, _LINE, _BAR = 4, 6, 15, 3
 _CAPTION_LINES = 2
 _LETTER = 6.3  # pixels of an average character
 _MAX_TEXT = 300  # characters
+_DRAWING, _ENCODED = 0.5, 0.9  # of the work for a clip: its frames, and the animated picture
 _PAPER, _INK, _PALE, _DONE = "#ffffff", "#1a1a1a", "#d9d9d9", "#4c72b0"
 # Measured on 150 frames of 644 x 213: method 2 is 1.5 to 2 times as fast as 4 and 5 to 15 %
 # larger; no key frames save a fifth, and nobody seeks in a clip. Lossless is twice the size.
@@ -95,16 +99,6 @@ class Scene:
 
 
 @dataclass(frozen=True)
-class Clip:
-    """A short clip, or why there is none."""
-
-    title: str
-    caption: str  # which policy plays which episode, from which step to which
-    path: Path | None = None
-    reason: str = ""
-
-
-@dataclass(frozen=True)
 class Segment:
     """Steps ``first`` to ``last`` of a replay, with a caption for each of them."""
 
@@ -124,6 +118,70 @@ class Segment:
             regions = comparison.regions_along(replay.states)[first : last + 1]
             captions = [comparison.region_names[k] for k in regions]
         return cls(replay.until(last), first, last, captions, last == replay.last)
+
+    def steps(self, every: int) -> list[int]:
+        """List every so many steps from the first on, and the last."""
+        return [*range(self.first, self.last, every), self.last]
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """The frames of a segment in one picture, row by row, so that a page can show any of them.
+
+    Frame k shows step first + k · every, but the last one shows the last step.
+    """
+
+    path: Path
+    label: str  # of the policy
+    episode: int | None
+    seed: int
+    first: int
+    last: int
+    every: int
+    is_end: bool  # whether the episode ends with the last frame
+    frames: int
+    columns: int
+    width: int  # of a frame, in pixels
+    height: int
+    texts: tuple[str, ...]  # the different captions
+    captions: tuple[int, ...]  # of each frame: the number of its text; empty if there are none
+
+    @classmethod
+    def of(
+        cls, segment: Segment, path: Path, every: int, columns: int, width: int, height: int
+    ) -> Sheet:
+        """Describe the sheet of a segment, from the layout of its file."""
+        replay, steps = segment.replay, segment.steps(every)
+        shown = [segment.captions[step - segment.first] for step in steps if segment.captions]
+        texts = {text: number for number, text in enumerate(dict.fromkeys(shown))}
+        return cls(
+            path,
+            replay.label,
+            replay.episode,
+            replay.seed,
+            segment.first,
+            segment.last,
+            every,
+            segment.is_end,
+            len(steps),
+            columns,
+            width,
+            height,
+            tuple(texts),
+            tuple(texts[text] for text in shown),
+        )
+
+
+@dataclass(frozen=True)
+class Clip:
+    """A short clip, or why there is none."""
+
+    title: str
+    caption: str  # which policy plays which episode, from which step to which
+    path: Path | None = None  # of an animated picture
+    reason: str = ""
+    fps: float = 0.0  # of the sheets, in the environment's time
+    sheets: tuple[Sheet, ...] = ()  # one per policy, for a page on which time can be chosen
 
 
 def best_window(
@@ -169,8 +227,49 @@ class ClipPlan:
 
     def clip(self, made: Path | str) -> Clip:
         """Return the clip with its file, or with the reason why there is none."""
-        found = (None, made) if isinstance(made, str) else (made, "")
-        return Clip(self.title, self.caption, *found)
+        if isinstance(made, str):
+            return Clip(self.title, self.caption, reason=made)
+        return Clip(self.title, self.caption, made, "", *self.sheets(made))
+
+    def sheets(self, file: Path) -> tuple[float, tuple[Sheet, ...]]:
+        """Describe the sheets beside a clip, with their frames per second; none if it has none."""
+        try:
+            known = json.loads(file.with_suffix(".json").read_bytes())
+            fps, every, layouts = float(known["fps"]), index(known["every"]), known["layouts"]
+            paths = [sheet_path(file, number) for number in range(len(self.segments))]
+            if not (fps > 0.0 and every > 0 and all(path.is_file() for path in paths)):
+                return 0.0, ()
+            sheets = []
+            for segment, path, layout in zip(self.segments, paths, layouts, strict=True):
+                columns, width, height = map(index, layout)
+                sheets.append(Sheet.of(segment, path, every, columns, width, height))
+            return fps, tuple(sheets)
+        except (OSError, ValueError, KeyError, TypeError):
+            return 0.0, ()
+
+
+@dataclass(frozen=True)
+class FirstFrame:
+    """The first frame of a segment, as WebP."""
+
+    content: bytes
+    width: int
+    height: int
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """How far a job is, and, before anything else, the first frame of each segment."""
+
+    share: float
+    first: tuple[FirstFrame, ...] = ()
+
+
+OnDrawn = Callable[[ClipPlan | None, Drawn], None]  # without a plan, frames were drawn
+
+
+def _ignore(_: Drawn) -> None:
+    """Report to nobody."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,16 +277,17 @@ class RenderJob:
     """A function that draws files, and the result to return once they are written."""
 
     environment: str
-    draw: Callable[[], Files]
+    draw: Callable[[Callable[[Drawn], None]], Files]
     result: Any
+    plan: ClipPlan | None = None
 
-    def run(self) -> Files | str:
+    def run(self, tell: Callable[[Drawn], None]) -> Files | str:
         """Draw, or say why not."""
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # of rendering libraries
                 warnings.simplefilter("default", PivecWarning)
-                return self.draw()
+                return self.draw(tell)
         except PivecError as error:
             return str(error)
         except (Exception, SystemExit) as error:
@@ -195,15 +295,20 @@ class RenderJob:
 
 
 def make_clips(
-    plans: Sequence[ClipPlan], replayer: Replayer, folder: Path, progress: bool = False
+    plans: Sequence[ClipPlan],
+    replayer: Replayer,
+    folder: Path,
+    progress: bool = False,
+    on_drawn: OnDrawn | None = None,
 ) -> tuple[Clip, ...]:
     """Make the clips that can be made, in processes.
 
-    Label, step and caption are below the frames. Segments run side by side at the environment's
-    frame rate, long ones faster; the shorter one stops at its last frame, which says so. Clips
-    that exist already are not made again, unless their file is named.
+    A clip is an animated picture, to be shown anywhere, and a sheet of frames per segment. In the
+    animated one, label, step and caption are below the frames. Segments run side by side at the
+    environment's frame rate, long ones faster; the shorter one stops at its last frame, which says
+    so. Clips that exist already are not made again, unless their file is named.
     """
-    made = render(clip_jobs(plans, replayer, folder), progress)
+    made = render(clip_jobs(plans, replayer, folder), progress, on_drawn)
     return tuple(plan.clip(result) for plan, result in zip(plans, made, strict=True))
 
 
@@ -216,11 +321,11 @@ def clip_jobs(plans: Sequence[ClipPlan], replayer: Replayer, folder: Path) -> li
             jobs.append(reason)
             continue
         file = folder / (plan.file or _clip_name(replayer, plan))
-        if not plan.file and file.exists():
+        if not plan.file and file.exists() and plan.sheets(file)[1]:
             jobs.append(file)
             continue
         draw = partial(draw_clip, replayer.scene, plan.segments, file, plan.seconds)
-        jobs.append(RenderJob(replayer.environment.name, draw, file))
+        jobs.append(RenderJob(replayer.environment.name, draw, file, plan))
     return jobs
 
 
@@ -298,24 +403,37 @@ def _clip_name(replayer: Replayer, plan: ClipPlan) -> str:
 # ---- rendering ----
 
 
-def run_job(job: RenderJob, _tell: Tell | None) -> Files | str:
+def run_job(job: RenderJob, tell: Tell) -> Files | str:
     """Run a job in another process, without a screen unless the user chose one."""
     os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
     os.environ.setdefault("SDL_AUDIODRIVER", "dummy")
-    return job.run()
+
+    def report(drawn: Drawn) -> None:
+        tell(drawn, seldom=not drawn.first)
+
+    return job.run(report)
 
 
-def render(jobs: Sequence[Any], progress: bool = False) -> list[Any]:
+def render(
+    jobs: Sequence[Any], progress: bool = False, on_drawn: OnDrawn | None = None
+) -> list[Any]:
     """Run all jobs in processes; return their results, or why there are none.
 
     What is not a `RenderJob` is a result already. A job that ends its process costs only itself;
     after a few of them the rest is not tried. What cannot be pickled is drawn in this process.
+    ``on_drawn`` is called with the share of all jobs that is done, from time to time.
     """
     results = [job.result if isinstance(job, RenderJob) else job for job in jobs]
     numbers = {job: number for number, job in enumerate(jobs) if isinstance(job, RenderJob)}
     if not numbers:
         return results
     crashes: list[str] = []
+    shares = dict.fromkeys(numbers, 0.0)
+
+    def hear(job: RenderJob, drawn: Drawn) -> None:
+        shares[job] = drawn.share
+        if on_drawn is not None:
+            on_drawn(job.plan, Drawn(sum(shares.values()) / len(shares), drawn.first))
 
     def remaining() -> Iterator[RenderJob]:
         for job, number in numbers.items():
@@ -328,10 +446,12 @@ def render(jobs: Sequence[Any], progress: bool = False) -> list[Any]:
         Progress("rendering", len(numbers), unit="episodes", show=progress) as bar,
         using(default="processes") as engine,
     ):
-        for reply in engine.map(run_job, remaining(), name=lambda _: "an episode", threads=1):
+        for reply in engine.map(
+            run_job, remaining(), on_message=hear, name=lambda _: "an episode", threads=1
+        ):
             drawn, job = reply.content, reply.item
             if isinstance(reply.failure, UsageError):  # it cannot be pickled
-                drawn = job.run()
+                drawn = job.run(partial(hear, job))
             elif reply.failure is not None:
                 drawn = f"{job.environment} cannot be rendered: {reply.failure}"
                 crashes.append(drawn)
@@ -342,6 +462,7 @@ def render(jobs: Sequence[Any], progress: bool = False) -> list[Any]:
                     make_folder(path.parent)
                     with atomic_write(path) as file:
                         file.write(content)
+            hear(job, Drawn(1.0))
             bar.advance()
     return results
 
@@ -417,14 +538,21 @@ def resized(frame: Pixels) -> Any:
     return image if factor == 1 else image.resize(size, Image.Resampling.NEAREST)
 
 
-def draw_frames(scene: Scene, replay: Replay, files: Mapping[int, Path]) -> Files:
+def draw_frames(
+    scene: Scene, replay: Replay, files: Mapping[int, Path], tell: Callable[[Drawn], None] = _ignore
+) -> Files:
     """Draw steps of a replay."""
     drawn = {}
     for step, frame in pictures(scene, replay, files):
-        content = io.BytesIO()
-        resized(frame).save(content, format="WEBP", quality=80, method=4)
-        drawn[files[step]] = content.getvalue()
+        drawn[files[step]] = _webp(resized(frame), 80, 4)
+        tell(Drawn(len(drawn) / len(files)))
     return drawn
+
+
+def _webp(image: Any, quality: int, method: int) -> bytes:
+    content = io.BytesIO()
+    image.save(content, format="WEBP", quality=quality, method=method)
+    return content.getvalue()
 
 
 def pace(n_steps: int, fps: float, seconds: float) -> tuple[int, float]:
@@ -435,40 +563,115 @@ def pace(n_steps: int, fps: float, seconds: float) -> tuple[int, float]:
     return every, 1000 * duration * every / steps
 
 
-def draw_clip(scene: Scene, segments: Sequence[Segment], file: Path, seconds: float) -> Files:
-    """Draw segments side by side."""
+def draw_clip(
+    scene: Scene,
+    segments: Sequence[Segment],
+    file: Path,
+    seconds: float,
+    tell: Callable[[Drawn], None] = _ignore,
+) -> Files:
+    """Draw segments side by side in an animated picture; those of a WebP also on sheets."""
+    with_sheets = file.suffix == ".webp"
+    n_steps = max(segment.last - segment.first for segment in segments)
+    every, duration = pace(n_steps, scene.fps, seconds)
+    wanted = [{*segment.steps(every)} for segment in segments]
+    sparse = 1  # every how many steps there is a frame on a sheet
+    if with_sheets:
+        # Drawn twice, since a reader waits for them.
+        first = [next(_drawn(scene, own, [own.first]))[1] for own in segments]
+        tell(Drawn(0.0, tuple(FirstFrame(_webp(x, 75, 2), *x.size) for x in first)))
+        area = max(image.width * image.height for image in first)
+        sparse = max(1, math.ceil((n_steps + 1) * area / _SHEET_PIXELS))
+        wanted = [own | {*s.steps(sparse)} for own, s in zip(wanted, segments, strict=True)]
+    images: list[dict[int, Any]] = [{} for _ in segments]
+    for segment, steps, own in zip(segments, wanted, images, strict=True):
+        for step, image in _drawn(scene, segment, steps):
+            own[step] = image
+            tell(Drawn(_DRAWING * sum(map(len, images)) / sum(map(len, wanted))))
+    files = {file: _animation(segments, images, file.suffix, every, duration)}
+    if with_sheets:
+        tell(Drawn(_ENCODED))
+        files |= _sheets(segments, images, file, sparse, scene.fps)
+    return files
+
+
+def _drawn(scene: Scene, segment: Segment, steps: Collection[int]) -> Iterator[tuple[int, Any]]:
+    for step, frame in pictures(scene, segment.replay, steps):
+        yield step, resized(frame)
+
+
+def sheet_path(file: Path, number: int) -> Path:
+    """Name the sheet of a segment of a clip."""
+    return file.with_name(f"{file.stem}-{number}.webp")
+
+
+def _sheets(
+    segments: Sequence[Segment], images: Sequence[Mapping[int, Any]], file: Path, every: int,
+    fps: float,
+) -> Files:  # fmt: skip
+    """Put frames on sheets, with fewer of them where these would be too large."""
+    while True:
+        pairs = zip(segments, images, strict=True)
+        drawn = [_sheet([own[step] for step in segment.steps(every)]) for segment, own in pairs]
+        size = sum(len(content) for content, _ in drawn)
+        if size <= _SHEET_BYTES or every > max(s.last - s.first for s in segments):
+            break
+        every *= math.ceil(size / _SHEET_BYTES)
+    layouts = [layout for _, layout in drawn]
+    known = {"fps": fps / every, "every": every, "layouts": layouts}
+    sheets = {sheet_path(file, number): content for number, (content, _) in enumerate(drawn)}
+    return sheets | {file.with_suffix(".json"): json.dumps(known).encode()}
+
+
+def _sheet(images: Sequence[Any]) -> tuple[bytes, tuple[int, int, int]]:
+    """Put images on one that is about square; return also its columns and the size of an image."""
+    from PIL import Image
+
+    (width, height), n = images[0].size, len(images)
+    columns = min(max(1, round(math.sqrt(n * height / width))), _SIDE // width, n)
+    sheet = Image.new("RGB", (columns * width, -(-n // columns) * height), _PAPER)
+    for k, image in enumerate(images):
+        same = image if image.size == (width, height) else image.resize((width, height))
+        sheet.paste(same, (k % columns * width, k // columns * height))
+    return _webp(sheet, 75, 2), (columns, width, height)
+
+
+def _animation(
+    segments: Sequence[Segment], images: Sequence[Mapping[int, Any]], kind: str, every: int,
+    duration: float,
+) -> bytes:  # fmt: skip
+    """Put panels of segments side by side in an animated picture."""
     from PIL import Image
 
     n_steps = max(segment.last - segment.first for segment in segments)
-    every, duration = pace(n_steps, scene.fps, seconds)
     texts = {text for segment in segments for text in segment.captions}
-    rows = [list(_panels(scene, segment, n_steps, every, texts)) for segment in segments]
+    pairs = zip(segments, images, strict=True)
+    rows = [list(_panels(own, segment, n_steps, every, texts)) for segment, own in pairs]
     n = max(map(len, rows))
     width = sum(row[0].width for row in rows) + _GAP * (len(rows) - 1)
-    images = []
+    shown = []
     for k in range(n):
         image, left = Image.new("RGB", (width, max(row[0].height for row in rows)), _PAPER), 0
         for row in rows:
             image.paste(row[min(k, len(row) - 1)], (left, 0))
             left += row[0].width + _GAP
-        images.append(image.quantize(64) if file.suffix == ".gif" else image)
+        shown.append(image.quantize(64) if kind == ".gif" else image)
     # The last image stays for a second before the clip starts again.
     times = [max(20, round(duration))] * (n - 1) + [1000]
-    (first, *rest), content, style = images, io.BytesIO(), _FORMATS[file.suffix]
+    (first, *rest), content, style = shown, io.BytesIO(), _FORMATS[kind]
     first.save(content, save_all=True, append_images=rest, duration=times, loop=0, **style)
-    return {file: content.getvalue()}
+    return content.getvalue()
 
 
 def _panels(
-    scene: Scene, segment: Segment, n_steps: int, every: int, texts: set[str]
+    images: Mapping[int, Any], segment: Segment, n_steps: int, every: int, texts: set[str]
 ) -> Iterator[Any]:
     """Draw a segment step by step; if another one is longer, its end is marked."""
     from PIL import Image
 
-    steps = {*range(segment.first, segment.last + 1, every), segment.last}
     image: Any = None
-    for step, frame in pictures(scene, segment.replay, steps):
-        image = resized(frame)
+    for step in segment.steps(every):
+        image = images[step]
         width = max(_MIN_PANEL, image.width)
         lines = max((len(_wrap(text, width - 2 * _MARGIN)) for text in texts), default=0)
         shape = width, lines, (step - segment.first) / max(1, n_steps)

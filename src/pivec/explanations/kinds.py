@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -159,6 +158,17 @@ class EpisodeDifference:
         return lines
 
 
+@dataclass(frozen=True, eq=False)
+class ClusteredEpisodes:
+    """Episodes with their kinds, and where they are in the directions in which they differ most."""
+
+    kinds: EpisodeKinds
+    data: VisitedStates  # whose states are equally thinned
+    numbers: NDArray[np.intp]  # kind of each episode, from 1
+    coordinates: Array  # (n_episodes, n_directions)
+    sample: Array  # of the episodes that were clustered, in an order that policies do not decide
+
+
 def find_kinds(
     comparison: ComparisonFolder, labels: Sequence[str] | None = None
 ) -> EpisodeKinds | None:
@@ -177,25 +187,33 @@ def find_kinds(
     array([[0.5, 0.5],
            [1. , 0. ]])
     """
+    found = cluster_comparison(comparison, labels)
+    return None if found is None else found.kinds
+
+
+def cluster_comparison(
+    comparison: ComparisonFolder, labels: Sequence[str] | None = None
+) -> ClusteredEpisodes | None:
+    """Assign episodes to kinds, as `find_kinds`: all, or of many the first ones of each policy."""
     if comparison.data is None or not comparison.has_regions:
         return None
-    [data] = thinned_alike(comparison.data)
-    clusters, kinds = _fit(comparison, data)
-    first = None
+    [whole] = thinned_alike(comparison.data)
+    data, first = whole, None
+    if whole.n_episodes > _COUNTED:
+        first = max(1, _COUNTED // len(whole))
+        records = [record.first(first) for record in whole.records]
+        data = VisitedStates(records, whole.feature_names, whole.environment)
+    clusters, kinds, sample = _fit(comparison, data)
     if labels is not None:
-        data = data.select(list(labels))
-    elif data.n_episodes > _COUNTED:
-        first = max(1, _COUNTED // len(data))
-        records = [
-            record.only(np.arange(min(first, len(record.episodes)))) for record in data.records
-        ]
-        data = VisitedStates(records, data.feature_names, data.environment)
+        data, first = whole.select(list(labels)), None
     ranges = policy_ranges(data.policy_starts, _AT_ONCE)
-    counts = over_policies(_count, data, comparison.background, clusters, ranges=ranges)
+    parts = over_policies(_assign, data, comparison.background, clusters, ranges=ranges)
+    numbers, coordinates = map(np.concatenate, zip(*parts, strict=True))
+    members = np.eye(len(kinds), dtype=np.int64)[numbers]
+    counts = np.add.reduceat(members, data.policy_starts[:-1], axis=0)
     groups = tuple(info.group for info in data.policies)
-    return EpisodeKinds(
-        kinds, data.labels, groups, np.concatenate(list(counts)), clusters.separation, first
-    )
+    found = EpisodeKinds(kinds, data.labels, groups, counts, clusters.separation, first)
+    return ClusteredEpisodes(found, data, numbers + 1, coordinates, sample)
 
 
 def compare_episodes(comparison: ComparisonFolder, a: str, b: str) -> EpisodeDifference | None:
@@ -244,8 +262,8 @@ def _steadier(described: Sequence[Array]) -> int | None:
 
 def _fit(
     comparison: ComparisonFolder, states: VisitedStates
-) -> tuple[EpisodeClusters, tuple[EpisodeKind, ...]]:
-    """Cluster a sample of the episodes of all policies, and name the clusters."""
+) -> tuple[EpisodeClusters, tuple[EpisodeKind, ...], Array]:
+    """Cluster a sample of the episodes of all policies, name the clusters; also where they are."""
     data, numbers = _sample(states)
     shares = comparison.background.episode_shares(data)
     points = np.sqrt(shares)
@@ -272,26 +290,37 @@ def _fit(
                 seed if seed >= 0 else None,
             )
         )
-    return clusters, tuple(found)
+    return clusters, tuple(found), clusters.coordinates(points)
 
 
 def _sample(data: VisitedStates) -> tuple[VisitedStates, NDArray[np.intp]]:
     """Choose as many episodes of each policy, if possible; also return their numbers."""
-    rng = np.random.default_rng(0)
-    order = canonical_order(data.policies)
-    chosen = order[np.sort(rng.permutation(len(order))[:_SAMPLE])]
-    each, counts = max(1, _SAMPLE // len(chosen)), np.diff(data.policy_starts)
-    numbers = [np.sort(rng.permutation(counts[i])[:each]) for i in chosen]
+    chosen, numbers = choose_episodes(data, _SAMPLE)
     records = [data.records[i].only(own) for i, own in zip(chosen, numbers, strict=True)]
     sample = VisitedStates(records, data.feature_names, data.environment)
     return sample, np.concatenate(numbers)
 
 
-def _count(data: VisitedStates, method: BackgroundModel, clusters: EpisodeClusters) -> Any:
-    """Count the episodes of each kind, (n_policies, n_kinds)."""
-    kinds, _ = clusters.assign(np.sqrt(method.episode_shares(data)))
-    members = np.eye(len(clusters.centres), dtype=np.int64)[kinds]
-    return np.add.reduceat(members, data.policy_starts[:-1], axis=0)
+def choose_episodes(
+    data: VisitedStates, most: int
+) -> tuple[NDArray[np.intp], list[NDArray[np.intp]]]:
+    """Choose at most so many episodes, as many of each policy: policies, and their episodes.
+
+    The order of policies does not matter.
+    """
+    rng = np.random.default_rng(0)
+    order = canonical_order(data.policies)
+    chosen = order[np.sort(rng.permutation(len(order))[:most])]
+    each, counts = max(1, most // len(chosen)), np.diff(data.policy_starts)
+    return chosen, [np.sort(rng.permutation(counts[i])[:each]) for i in chosen]
+
+
+def _assign(
+    data: VisitedStates, method: BackgroundModel, clusters: EpisodeClusters
+) -> tuple[NDArray[np.intp], Array]:
+    """Assign episodes to kinds; also return where they are."""
+    points = np.sqrt(method.episode_shares(data))
+    return clusters.assign(points)[0], clusters.coordinates(points)
 
 
 def _name(comparison: ComparisonFolder, kinds: Array, sizes: Array, number: int) -> str:

@@ -16,7 +16,14 @@ from numpy.typing import NDArray
 from pivec.arguments import Count, checked
 from pivec.characterizations import OFTEN, WHERE, Decomposition, decomposition_figure
 from pivec.errors import UsageError
-from pivec.explanations.clips import Clip, ClipPlan, Segment, best_window, clip_jobs
+from pivec.explanations.clips import (
+    Clip,
+    ClipPlan,
+    OnDrawn,
+    Segment,
+    best_window,
+    clip_jobs,
+)
 from pivec.explanations.differences import CLEARLY, Level, interval_p_values, worth_listing
 from pivec.explanations.folder import FOLDER, ComparisonFolder
 from pivec.explanations.kinds import EpisodeDifference, compare_episodes
@@ -411,12 +418,13 @@ def with_media(
     frames: bool = True,
     n_clips: int = 2,
     progress: bool = False,
+    on_drawn: OnDrawn | None = None,
 ) -> PairExplanation:
     """Add frames of both policies in the leading regions, and clips; ``notes`` says what failed."""
     plans = _plan_clips(explanation, comparison, replayer, n_clips) if n_clips else []
     jobs = clip_jobs(plans, replayer, folder / "clips")
     visits = [frame.visit for frame in explanation.frames] if frames else []
-    shown, made = render_visits(replayer, visits, folder / "frames", progress, jobs)
+    shown, made = render_visits(replayer, visits, folder / "frames", progress, jobs, on_drawn)
     clips = tuple(plan.clip(file) for plan, file in zip(plans, made, strict=True))
     reasons = [frame.reason for frame in shown] + [clip.reason for clip in clips]
     notes = tuple(dict.fromkeys([*explanation.notes, *filter(None, reasons)]))
@@ -448,7 +456,7 @@ def _plan_clips(
             seed = f"episode {episode} (seed {replay.seed})"
             texts.append(f"{label}, {seed}, steps {first} to {last}")
         caption = (
-            f"left: {texts[0]}; right: {texts[1]}; two different episodes, chosen because in them "
+            f"{texts[0]}; {texts[1]}; two different episodes, chosen because in them "
             "each policy differs most from the other"
         )
         return caption, segments
@@ -467,7 +475,7 @@ def _plan_clips(
         ]
         ends = " and ".join(str(segment.last) for segment in segments)
         caption = (
-            f"left: {a}; right: {b}; both from seed {first.seed} ({seed}, not chosen for what "
+            f"{a}; {b}; both from seed {first.seed} ({seed}, not chosen for what "
             f"happens), up to step {ends}"
         )
         return caption, segments
@@ -502,3 +510,17 @@ def plan_first_episode(
         return f"{label}, episode 0 ({seed}), up to {last}", [segment]
 
     return ClipPlan.of(title, first_episode)
+
+
+def plan_episode(
+    comparison: ComparisonFolder, replayer: Replayer, label: str, episode: int
+) -> ClipPlan:
+    """Plan a clip of a whole stored episode."""
+
+    def whole() -> tuple[str, list[Segment]]:
+        replay = replayer.stored(label, episode)
+        return f"seed {replay.seed}, {replay.last} steps", [
+            Segment.of(comparison, replay, 0, replay.last)
+        ]
+
+    return ClipPlan.of(f"{label}, episode {episode}", whole)

@@ -13,17 +13,23 @@ from pivec.figures import (
     HAIRLINE,
     INK,
     LONE_COLOUR,
+    MARGIN,
     MUTED,
-    add_heading,
+    PAGE,
+    SMALL,
     add_panel_title,
     axes_at,
     group_colours,
+    headed_figure,
+    label_points,
     lined_axes,
     literal,
     literals,
-    new_figure,
+    name_axes,
+    text_width,
     wrapped,
 )
+from pivec.policies import natural_key
 from pivec.text import percent, short_numbers
 
 if TYPE_CHECKING:
@@ -41,66 +47,88 @@ _GOLDEN = 0.6180339887498949  # its multiples modulo 1 are spread evenly
 
 
 def _titled(
-    width: float, height: float, title: str, environment: str, subtitle: str = ""
+    width: float,
+    height: float,
+    title: str,
+    environment: str,
+    subtitle: str = "",
+    key: Sequence[Any] = (),
 ) -> Figure:
-    figure = new_figure(width, height)
-    add_heading(figure, f"{title} in {environment}" if environment else title, subtitle)
-    return figure
+    title = f"{title} in {environment}" if environment else title
+    return headed_figure(width, height, title, subtitle, key)
 
 
 def _beside(axes: Axes, text: str, x: float, y: float, **looks: Any) -> None:
     """Write a text to the right of a point."""
     axes.annotate(text, (x, y), (5, 0), textcoords="offset points", va="center", color=INK,
-                  annotation_clip=False, **{"fontsize": 8.5} | looks)  # fmt: skip
+                  annotation_clip=False, **{"fontsize": SMALL} | looks)  # fmt: skip
 
 
 def run_figure(result: RunExplanation, n_features: int = 3, n_regions: int = 5) -> Figure:
-    """Draw the distance of each phase, and below it the time spent where most changed."""
+    """Draw the distance of each phase, and below it the time spent where most changed.
+
+    Features have one scale and regions, which are narrower, another.
+    """
     busiest = np.argsort(-result.shares.mean(axis=0), kind="stable").tolist()
-    tracks = list(result.tracks[:n_features])
+    features, regions = list(result.tracks[:n_features]), list[Track]()
     for r in (result.leading or busiest)[:n_regions]:
         ends = result.share_low[:, r], result.share_high[:, r]
-        tracks.append(Track(result.words[r], result.shares[:, r], *ends))
+        regions.append(Track(result.words[r], result.shares[:, r], *ends))
+    scales = [_highest(part) for part in (features, regions)]
     subtitle = (
-        f"Share of time spent in each region, with {100 * result.level:g} % intervals; "
-        "▲ ▼ changes, ◆ shifts within a region"
-    )
-    height, n = 1.62 + 0.82 * (len(tracks) + 1), len(result.steps)
+        f"Share of time, with {100 * result.level:g} % intervals; ▲ ▼ changes, ◆ shifts within a "
+        "region" + (f". Single features share a scale up to {percent(scales[0])}, regions "
+        f"one up to {percent(scales[1])}" if features and regions else "")
+    )  # fmt: skip
+    n, left, row = len(result.steps), 3.7, 0.82
+    rows: list[Track | None] = [None, *features, *regions]
+    height = 0.55 + row * len(rows)
     title = f"What changed along {result.run}"
-    figure = _titled(11.0, height, title, result.environment, subtitle)
+    figure = _titled(PAGE, height, title, result.environment, subtitle)
     ticks = np.unique(np.linspace(0, n - 1, min(n, 9)).round().astype(int))
     shown = short_numbers(result.steps)
-    for k, colour in enumerate([MUTED, *group_colours(len(tracks))]):
-        axes = axes_at(figure, 3.7, height - 1.62 - 0.82 * k, 6.6, 0.62)
-        lined_axes(axes, 8.5)
+    for k, track in enumerate(rows):
+        at = left, height - row * (k + 1) + 0.12, PAGE - left - 0.35, row - 0.2
+        axes = axes_at(figure, *at)
+        lined_axes(axes)
         axes.grid(visible=False)
-        if k:
-            label = tracks[k - 1].where
-            _draw_track(axes, tracks[k - 1], result.phases, colour)
-        else:
-            label = "distance of each phase (grey: no change beyond noise)"
+        if track is None:
+            label = "distance of each phase"
+            if not all(phase.changed for phase in result.phases):
+                label += ", pale without a change beyond noise"
             _draw_distances(axes, result.phases)
-        axes.set_ylabel(wrapped(label, 46), rotation=0, ha="right", va="center", fontsize=8.6,
-                        color=colour, linespacing=1.25)  # fmt: skip
-        axes.yaxis.set_label_coords(-0.09, 0.5)
+        else:
+            label = track.where
+            _draw_track(axes, track, result.phases, scales[k > len(features)], result.colour)
+        axes.set_ylabel(wrapped(label, left - MARGIN - 0.65), rotation=0, ha="right", va="center",
+                        fontsize=SMALL, color=INK, linespacing=1.25)  # fmt: skip
+        axes.yaxis.set_label_coords(-0.55 / at[2], 0.5)
         axes.set_xlim(-0.3, n - 0.7)
-        axes.set_xticks(ticks, [shown[i] if k == len(tracks) else "" for i in ticks])
-    axes.set_xlabel("training step", fontsize=9.5, color=MUTED)
+        axes.set_xticks(ticks, [shown[i] if k == len(rows) - 1 else "" for i in ticks])
+    axes.set_xlabel("training step", fontsize=SMALL, color=MUTED)
     return figure
 
 
+def _highest(tracks: Sequence[Track]) -> float:
+    shares = [value for track in tracks for value in (*track.share, *track.high)]
+    return float(np.nanmax([0.0, *shares])) or 1.0
+
+
 def _draw_distances(axes: Axes, phases: Sequence[Phase]) -> None:
-    """Draw one bar per phase; those without change are grey."""
+    """Draw one bar per phase; those without change are pale."""
     for phase in phases:
-        colour, width = MUTED if phase.changed else HAIRLINE, phase.last - phase.first
-        axes.bar(phase.first, max(phase.distance, 0.0), width, align="edge", color=colour, lw=0)
+        colour, width = LONE_COLOUR if phase.changed else HAIRLINE, phase.last - phase.first
+        axes.bar(phase.first, max(phase.distance, 0.0), width, align="edge", color=colour, lw=0.5,
+                 edgecolor="white")  # fmt: skip
         axes.vlines((phase.first + phase.last) / 2, phase.low, phase.high, color=INK, lw=1.2)
     highest = float(np.nanmax([0.0, *(end for p in phases for end in (p.high, p.distance))]))
     axes.set_ylim(0.0, 1.08 * highest or 1.0)
-    axes.set_yticks([highest], [f"{highest:.2g}"])
+    axes.set_yticks([0.0, highest], ["0", f"{highest:.2g}"])
 
 
-def _draw_track(axes: Axes, track: Track, phases: Sequence[Phase], colour: str) -> None:
+def _draw_track(
+    axes: Axes, track: Track, phases: Sequence[Phase], highest: float, colour: str
+) -> None:
     """Draw the time spent somewhere with its interval, and mark changes there."""
     x = np.arange(len(track.share))
     if np.isfinite(track.low).all():
@@ -111,38 +139,45 @@ def _draw_track(axes: Axes, track: Track, phases: Sequence[Phase], colour: str) 
             if change.where == track.where:
                 axes.plot(phase.last, track.share[phase.last], _MARKERS[change.kind], color=colour,
                           markersize=7.5, mec="white", mew=0.8, clip_on=False)  # fmt: skip
-    highest = float(np.nanmax([*track.share, *track.high]))
-    axes.set_ylim(0.0, 1.12 * highest or 1.0)
-    axes.set_yticks([highest], [percent(highest)])
+    axes.set_ylim(0.0, 1.08 * highest)
+    axes.set_yticks([0.0, highest], ["0", percent(highest)])
 
 
 def groups_figure(result: GroupExplanation, n_features: int = 4, n_regions: int = 6) -> Figure:
     """Draw the shares of time of all runs, by feature and by region."""
+    from matplotlib.lines import Line2D
+
     rows = result.shown(n_features, n_regions)
     # Separate scales: shares of time in a region are much smaller.
     blocks = [[d for d in rows if (d.region is None) == spans] for spans in (True, False)]
     blocks = [block for block in blocks if block]
-    height = 0.95 + sum(0.66 + 0.58 * len(block) for block in blocks)
+    row, below = 0.58, 0.6
+    height = sum(below + row * len(block) for block in blocks)
     title = "Where runs of {} and {} spend their time".format(*result.groups)
-    figure = _titled(10.2, height, title, result.environment)
-    colours = group_colours(2)
-    keys = [
-        (literal(f"● {name} ({len(runs)} {'runs' if len(runs) > 1 else 'run'})", 40), colour)
+    # The colours that the same groups have in other figures.
+    of_group = dict(zip(sorted(result.groups, key=natural_key), group_colours(2), strict=True))
+    colours = [of_group[name] for name in result.groups]
+    subtitle = "Dots: runs; lines: means; ✱ significant"
+    if len(blocks) > 1:
+        subtitle += "; single features and regions have scales of their own"
+    key = [
+        Line2D([], [], color=colour, marker="o", linestyle="none",
+               label=f"{literal(name, 40)} ({len(runs)} {'runs' if len(runs) > 1 else 'run'})")
         for name, runs, colour in zip(result.groups, result.runs, colours, strict=True)
-    ]
-    x = 0.28
-    for text, colour in (*keys, ("dots: runs; lines: means; ✱ significant", MUTED)):
-        figure.text(x / 10.2, 1 - 0.52 / height, text, va="top", fontsize=10, color=colour)
-        x += 0.3 + 0.075 * len(text)
-    top = height - 0.95
+    ]  # fmt: skip
+    left, top = 3.6, height
+    figure = _titled(10.2, height + 0.08, title, result.environment, subtitle, key)
     for block in blocks:
-        tall = 0.58 * len(block)
-        _draw_block(axes_at(figure, 3.6, top - tall, 6.2, tall), block, colours)
-        top -= tall + 0.66
+        tall = row * len(block)
+        axes = axes_at(figure, left, top - tall, 10.2 - left - 0.4, tall)
+        _draw_block(axes, block, colours, left - MARGIN - 0.12)
+        top -= tall + below
     return figure
 
 
-def _draw_block(axes: Axes, rows: Sequence[Difference], colours: Sequence[str]) -> None:
+def _draw_block(
+    axes: Axes, rows: Sequence[Difference], colours: Sequence[str], room: float
+) -> None:
     most = max(max(map(max, difference.runs)) for difference in rows) or 1.0
     for row, difference in enumerate(rows):
         for k, (times, colour) in enumerate(zip(difference.runs, colours, strict=True)):
@@ -152,46 +187,47 @@ def _draw_block(axes: Axes, rows: Sequence[Difference], colours: Sequence[str]) 
         if difference.significant:
             _beside(axes, "✱", 1.03 * most, row)
         axes.axhline(row - 0.5, color=HAIRLINE, linewidth=0.6)
-    lined_axes(axes, 9, across=True)
+    lined_axes(axes, across=True)
     axes.set_xlim(-0.01 * most, 1.03 * most)
     axes.set_ylim(len(rows) - 0.5, -0.5)
-    axes.set_yticks(range(len(rows)), [wrapped(difference.where, 44) for difference in rows])
-    axes.tick_params(axis="y", length=0, labelsize=8.6, pad=8)
+    axes.set_yticks(range(len(rows)), [wrapped(difference.where, room) for difference in rows])
+    axes.tick_params(axis="y", length=0, pad=8)
     axes.xaxis.set_major_formatter(lambda share, _: f"{100 * share:.3g} %")
-    axes.set_xlabel("share of the time", fontsize=9, color=MUTED, labelpad=2)
+    axes.set_xlabel("share of the time", fontsize=SMALL, color=MUTED, labelpad=2)
 
 
-def regions_figure(result: Regions, most: int = 80) -> Figure:
+def regions_figure(result: Regions, most: int = 64) -> Figure:
     """Draw the name of each region, its share of time per policy, and when it is visited."""
     from matplotlib.colors import LinearSegmentedColormap
 
     large = {region.number for region in result.by_share()[:most]}
     shown = [region for region in result.by_moment() if region.number in large]
-    n, height = len(shown), 0.27 * len(shown)
-    figure = new_figure(12.2, height + 1.75)
+    left, room, bottom = 0.78, 5.7, 0.35
+    names = [wrapped(region.name, room - 0.1, most=2) for region in shown]
+    row = 0.32 if any("\n" in name for name in names) else 0.24
+    n, height = len(shown), row * len(shown)
     where = f" of {result.environment}" if result.environment else ""
     less = f" (the {most} with the largest share of time)" if n < len(result) else ""
     title = f"The {len(result)} regions{where}{less}"
-    add_heading(figure, title, "From the beginning of an episode to its end")
-    names, bars, strip = (
-        axes_at(figure, left, 0.3, width, height)
-        for left, width in ((0.75, 6.3), (7.05, 2.1), (9.45, 2.3))
+    subtitle = "In the order of an episode, from its beginning to its end"
+    figure = headed_figure(PAGE, height + bottom + 0.6, title, subtitle)
+    words, bars, strip = (
+        axes_at(figure, at, bottom, width, height)
+        for at, width in ((left, room), (left + room, 1.75), (left + room + 2.0, 1.75))
     )
     blue, orange = GROUP_PALETTE[:2]
-    for axes in (names, bars, strip):
-        lined_axes(axes, 8.5, across=True)
+    for axes in (words, bars, strip):
+        lined_axes(axes, across=True)
         axes.spines["bottom"].set_visible(False)
         axes.set_ylim(n - 0.5, -0.5)
         axes.set_yticks([])
-    names.set_xticks([])
-    for line, region in enumerate(shown):
-        names.axhline(line - 0.5, color=HAIRLINE, linewidth=0.5)
-        names.text(-0.02, line, str(region.number), ha="right", va="center", fontsize=9,
+    words.set_xticks([])
+    for line, (region, name) in enumerate(zip(shown, names, strict=True)):
+        words.axhline(line - 0.5, color=HAIRLINE, linewidth=0.5)
+        words.text(-0.02, line, str(region.number), ha="right", va="center", fontsize=SMALL,
                    fontweight="bold", color=blue)  # fmt: skip
-        # Where it is too long, the end says least.
-        name = region.name if len(region.name) <= 98 else f"{region.name[:97]}…"
-        names.text(0, line, literal(name, 98), va="center", fontsize=8.5, color=INK)
-    add_panel_title(names, "Region", "what distinguishes it from all states")
+        words.text(0, line, name, va="center", fontsize=SMALL, color=INK, linespacing=1.05)
+    add_panel_title(words, "Region", "what distinguishes it from all states")
     shares = result.shares[:, [region.number for region in shown]]
     bars.barh(range(n), [region.share for region in shown], 0.62, color=blue, alpha=0.35)
     for line, spent in enumerate(shares.T):
@@ -204,13 +240,15 @@ def regions_figure(result: Regions, most: int = 80) -> Figure:
     spread = np.array([region.when for region in shown])
     if np.isnan(spread).all():
         strip.set_axis_off()
-        strip.text(0, (n - 1) / 2, "not known: no states", color=MUTED, fontsize=9)
+        strip.text(0, (n - 1) / 2, "not known: no states", color=MUTED, fontsize=SMALL)
         return figure
     shades = LinearSegmentedColormap.from_list("when", ["#FFFFFF", orange, "#7A3B00"])
     edges = np.linspace(0, 1, spread.shape[1] + 1), np.arange(n + 1) - 0.5
     strip.pcolormesh(*edges, spread, cmap=shades, vmin=0, vmax=0.5, edgecolors="white")
     strip.set_xlim(0, 1)
-    strip.set_xticks([0.12, 0.94], ["beginning", "end"])
+    strip.set_xticks([0.0, 1.0], ["beginning", "end"])
+    strip.get_xticklabels()[0].set_horizontalalignment("left")
+    strip.get_xticklabels()[1].set_horizontalalignment("right")
     strip.tick_params(length=0)
     add_panel_title(strip, "When in an episode", "darker: more of its visits")
     return figure
@@ -223,8 +261,9 @@ def unusual_figure(result: Unusual) -> Figure:
     named = {(row.policy, row.episode) for row in result.episodes[:20]}
     tall = 0.46 * len(rows)
     subtitle = "Each dot is an episode; 1 is the median distance from the policy's other episodes"
-    figure = _titled(9.6, 1.85 + tall, "Unusual episodes", result.environment, subtitle)
-    axes = axes_at(figure, 2.5, 0.75, 5.6, tall)
+    left, width = 0.2 + MARGIN + max(map(text_width, literals(labels, 34))), 9.6
+    figure = _titled(width, 0.75 + tall, "Unusual episodes", result.environment, subtitle)
+    axes = axes_at(figure, left, 0.55, width - left - 1.2, tall)
     end = 1.05 * max(row.times[np.isfinite(row.times)].max(initial=1.0) for row in rows)
     returns = np.concatenate([row.returns for row in rows])
     scale: dict[str, Any] = {}
@@ -232,17 +271,19 @@ def unusual_figure(result: Unusual) -> Figure:
         low, high = np.nanquantile(returns, (0.02, 0.98)).tolist()
         scale = {"cmap": "viridis", "vmin": low, "vmax": high if high > low else low + 1}
     looks: dict[str, Any] = {"s": 26, "linewidths": 0.4, "edgecolors": "white", "zorder": 3}
+    dots, marked = list[tuple[float, float]](), dict[tuple[float, float], str]()
     for place, row in enumerate(rows):
         x = np.minimum(row.times, end)
         y = place + 0.42 * ((np.arange(len(x)) * _GOLDEN) % 1.0 - 0.5)
         known = np.isfinite(row.returns)
         axes.scatter(x[~known], y[~known], color=LONE_COLOUR, **looks)
         if known.any():
-            dots = axes.scatter(x[known], y[known], c=row.returns[known], **scale, **looks)
-        for e in range(len(x)):
-            if (row.policy, e) in named:
-                text = f"episode {e}" if e == row.times.argmax() else f"{e}"
-                _beside(axes, text, x[e], y[e], fontweight="bold")
+            shades = axes.scatter(x[known], y[known], c=row.returns[known], **scale, **looks)
+        dots += list(zip(x, y, strict=True))
+        for e in np.argsort(-x, kind="stable"):
+            if (row.policy, int(e)) in named:
+                most = e == row.times.argmax()
+                marked[x[e], y[e]] = f"episode {e}" if most else f"{e}"
         axes.axhline(place, color=HAIRLINE, linewidth=0.6, zorder=0)
     _finish(
         axes,
@@ -251,26 +292,33 @@ def unusual_figure(result: Unusual) -> Figure:
         "distance from the policy's other episodes, relative to the median",
     )
     axes.axvline(1.0, color=MUTED, linewidth=1.0, linestyle=(0, (4, 3)), zorder=1)
+    if marked:
+        at = np.array(list(marked))
+        label_points(axes, at, list(marked.values()), [INK] * len(at), np.array(dots), 3.5, "bold")
     if scale:
-        bar = figure.colorbar(dots, cax=axes_at(figure, 8.45, 0.75, 0.14, tall))
+        bar = figure.colorbar(shades, cax=axes_at(figure, width - 0.85, 0.55, 0.14, tall))
         bar.outline.set_visible(False)
-        bar.ax.tick_params(labelsize=8.5, length=2, color=MUTED, labelcolor=INK)
-        bar.ax.set_title("return", fontsize=9, color=MUTED, loc="left")
+        bar.ax.tick_params(labelsize=SMALL, length=2, color=MUTED, labelcolor=MUTED)
+        bar.ax.set_ylabel("return", fontsize=SMALL, color=MUTED)
     return figure
 
 
 def coverage_figure(result: Coverage) -> Figure:
     """Draw the share of states outside of each policy as a bar."""
     rows = result.policies[:14]
-    figure = new_figure(9.6, 1.45 + 0.34 * len(rows))
-    add_heading(figure, result.headline(), "Share of each policy's states outside the space")
-    axes = axes_at(figure, 2.5, 0.6, 4.0, 0.34 * len(rows))
+    tall, labels = 0.36 * len(rows), [row.policy for row in rows]
+    left = 0.2 + MARGIN + max(map(text_width, literals(labels, 34)))
+    width = 9.6 if any(row.words for row in rows) else 6.5
+    subtitle = "Share of each policy's states outside the space"
+    figure = headed_figure(width, 0.6 + tall, result.headline(), subtitle)
+    axes = axes_at(figure, left, 0.55, (width - left) / 2, tall)
     shares = [100 * row.share for row in rows]
     colours = [GROUP_PALETTE[4] if row.is_notable else LONE_COLOUR for row in rows]
     axes.barh(range(len(rows)), shares, height=0.62, color=colours)
     for place, row in enumerate(rows):
-        _beside(axes, f"{percent(row.share)}  {literal(row.words, 44)}", shares[place], place)
-    _finish(axes, [row.policy for row in rows], max([*shares, 1.0]), "% of states")
+        words = f"{percent(row.share)}  {row.words}"
+        _beside(axes, wrapped(words, (width - left) / 2 - 0.4, most=2), shares[place], place)
+    _finish(axes, labels, max([*shares, 1.0]), "% of states")
     return figure
 
 
@@ -278,7 +326,8 @@ def _finish(axes: Axes, labels: Sequence[str], end: float, title: str) -> None:
     """Draw axes with one line per policy."""
     lined_axes(axes)
     axes.grid(visible=False)
-    axes.set_yticks(range(len(labels)), literals(labels, 34), fontsize=9)
+    axes.set_yticks(range(len(labels)), literals(labels, 34))
     axes.set_ylim(len(labels) - 0.5, -0.5)
     axes.set_xlim(0.0, end)
-    axes.set_xlabel(title, fontsize=9.5)
+    axes.tick_params(axis="y", length=0)
+    name_axes(axes, title)

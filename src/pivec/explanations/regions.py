@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from pivec.arguments import Count, checked
 from pivec.characterizations import BackgroundModel, region_ranges
-from pivec.explanations.clips import frame_jobs, render
+from pivec.explanations.clips import OnDrawn, frame_jobs, render
 from pivec.explanations.folder import ComparisonFolder
 from pivec.explanations.names import Feature
 from pivec.explanations.replay import Replayer
@@ -360,20 +360,21 @@ def render_visits(
     folder: str | Path,
     progress: bool = False,
     jobs: Sequence[Any] = (),
+    on_drawn: OnDrawn | None = None,
 ) -> tuple[list[Frame], list[Any]]:
-    """Render visited states; run other jobs of `render` with them, and return their results."""
+    """Render visited states; run other jobs of `render` before them, and return their results."""
     steps: dict[tuple[str, int], list[int]] = {}  # by policy and episode
     for visit in visits:
         steps.setdefault((visit.policy, visit.episode), []).append(visit.step)
     wanted = list(zip(replayer.stored_many(list(steps)), steps.values(), strict=True))
-    made = render([*frame_jobs(replayer, wanted, folder), *jobs], progress)
-    files = dict(zip(steps, made, strict=False))
+    made = render([*jobs, *frame_jobs(replayer, wanted, folder)], progress, on_drawn)
+    files = dict(zip(steps, made[len(jobs) :], strict=True))
     frames = []
     for visit in visits:
         found = files[visit.policy, visit.episode]
         failed = isinstance(found, str)
         frames.append(Frame(visit, None, found) if failed else Frame(visit, found[visit.step]))
-    return frames, made[len(steps) :]
+    return frames, made[: len(jobs)]
 
 
 def _region_frames(

@@ -36,6 +36,7 @@ from pivec.explanations.differences import (
 )
 from pivec.explanations.folder import ComparisonFolder
 from pivec.explanations.names import Feature
+from pivec.figures import LONE_COLOUR, group_colours
 from pivec.policies import first_names, natural_key
 from pivec.results import Explanation, Row
 from pivec.states import VisitedStates
@@ -121,6 +122,7 @@ class RunExplanation(Explanation):
     phases: tuple[Phase, ...]
     notes: tuple[str, ...]  # assumptions
     clips: tuple[Clip, ...] = ()  # of the largest phase
+    colour: str = LONE_COLOUR  # of the run, as in other figures
 
     @property
     def largest_phase(self) -> Phase | None:
@@ -309,7 +311,15 @@ def explain_run(
         described.mean_returns,
         tuple(phases),
         (*notes, *opened.fit_notes()),
+        colour=_colour(opened, described.groups[0]),
     )
+
+
+def _colour(comparison: ComparisonFolder, run: str) -> str:
+    """The colour of a run among those of the comparison, in the order of their names."""
+    own = comparison.policies[: len(comparison.policies) - comparison.space.n_reference]
+    runs = sorted({info.group for info in own if info.group}, key=natural_key)
+    return group_colours(len(runs))[runs.index(run)] if run in runs else LONE_COLOUR
 
 
 def _checkpoints(

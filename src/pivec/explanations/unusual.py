@@ -37,6 +37,7 @@ _ROUNDING = 1e-7  # of the length of a policy's point: influences of equal episo
 _MIN_SHARE = 0.05  # difference of the share of time in a region worth reporting
 _REGIONS = 2  # reported per episode
 _MAX_CLIPS = 4
+_MOST_STATES = 1_000_000  # that are described again for a report
 
 
 def compared_words(feature: Feature, mean: float, usual: float) -> str:
@@ -237,9 +238,7 @@ def _rank(
         if n < _MIN_EPISODES:
             few += 1
             continue
-        usual, squares = float(np.median(distances)), distances**2
-        with np.errstate(divide="ignore", invalid="ignore"):
-            times = np.where(distances == usual, 1.0, distances / usual)
+        times, squares = _relative(distances), distances**2
         spread = squares / (squares.sum() or math.nan)
         returns, lengths, seeds = np.full(n, np.nan), np.full(n, np.nan), np.full(n, -1)
         if comparison.has_states([label]):
@@ -276,8 +275,32 @@ def _rank(
     return tuple(ranked), candidates[:top]
 
 
+def times_as_far(comparison: ComparisonFolder, labels: Sequence[str]) -> dict[str, Array]:
+    """Distances of episodes from their policy's mean, relative to that of its median episode.
+
+    By policy; those of fewer than three episodes are left out. None are known if descriptions do
+    not say what an episode adds to them, or if these policies have too many states to describe them
+    again.
+    """
+    space = comparison.space
+    stored = "influences" in space.descriptions.arrays and not isinstance(space.method, Supervector)
+    if not space.method.traits.additive:
+        return {}
+    if not stored and comparison.states_of(labels).n_states > _MOST_STATES:
+        return {}
+    found = _all_distances(comparison, labels, [])
+    return {label: _relative(own) for label, own in found if len(own) >= _MIN_EPISODES}
+
+
+def _relative(distances: Array) -> Array:
+    """Distances relative to the median, infinite if that is 0."""
+    usual = float(np.median(distances))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(distances == usual, 1.0, distances / usual)
+
+
 def _all_distances(
-    comparison: ComparisonFolder, labels: list[str], notes: list[str]
+    comparison: ComparisonFolder, labels: Sequence[str], notes: list[str]
 ) -> Iterator[tuple[str, Array]]:
     """Yield policies and how far leaving out each episode moves them, up to a factor."""
     space, method = comparison.space, comparison.space.method
@@ -297,9 +320,9 @@ def _all_distances(
         known = {"features": np.array(method.described_features)}
         method = twin.restore(method.feature_names_, method.fitted_arrays() | known)
         notes.append("supervectors only describe means: episodes are compared by visitation")
-    references = space.is_reference
+    references, chosen = space.is_reference, set(labels)
     for row, label in enumerate(described.labels):
-        if label not in labels if labels else references[row]:
+        if label not in chosen if chosen else references[row]:
             continue
         if influences is not None:
             yield label, _lengths(method, described, influences[row], row)
@@ -384,8 +407,8 @@ def _with_clips(
     def both(policy: str, typical: int, episode: int) -> tuple[str, list[Segment]]:
         replays = [replayer.stored(policy, n) for n in (typical, episode)]
         caption = (
-            f"left: episode {typical}, the most typical; right: episode {episode}, the most "
-            "unusual; the shorter one stops at its last frame"
+            f"episode {typical}, the most typical; episode {episode}, the most unusual; the "
+            "shorter one stops at its last frame"
         )
         return caption, [Segment.of(comparison, replay, 0, replay.last) for replay in replays]
 

@@ -45,6 +45,7 @@ from pivec.policies.load import name_policies as name_policies
 from pivec.policies.load import named_together as named_together
 from pivec.policies.load import read_paths as read_paths
 from pivec.policies.load import rows_of_runs as rows_of_runs
+from pivec.policies.load import warn_of_copies as warn_of_copies
 from pivec.policies.networks import MaskedPolicy as MaskedPolicy
 from pivec.policies.networks import NetworkPolicy as NetworkPolicy
 from pivec.policies.networks import OutputPolicy as OutputPolicy

@@ -179,15 +179,22 @@ def name_policies(
     if len(kept) < len(named):
         before = {each.info.label: each.info for each in named}
         merged = [info for label, info in kept.items() if info is not before[label]]
-        names = [f"{info.label} ({also_called(info)})" for info in merged]
-        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-        warnings.warn(
-            f"{len(named) - len(kept)} of {len(named)} policies are copies of others, with the "
-            f"same weights and settings, and count once: {', '.join(names[:_NAMED])}{more}",
-            PivecWarning,
-            stacklevel=3,
+        warn_of_copies(
+            f"{len(named) - len(kept)} of {len(named)} policies are copies of others", merged
         )
     return [replace(each, info=kept[each.info.label]) for each in named if each.info.label in kept]
+
+
+def warn_of_copies(words: str, merged: Sequence[PolicyInfo]) -> None:
+    """Warn that policies were merged with copies of them; ``words`` say how many there are."""
+    names = [f"{info.label} ({also_called(info)})" for info in merged]
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    warnings.warn(
+        f"{words}, with the same weights and settings, counted once: {', '.join(names[:_NAMED])}"
+        f"{more}",
+        PivecWarning,
+        stacklevel=4,
+    )
 
 
 def _merge_copies(infos: Sequence[PolicyInfo]) -> list[PolicyInfo]:

@@ -2,6 +2,7 @@
 
 findings           everything that is shown, computed once
 groups             comparison of groups of runs, and its tables
+episode_map        the map of episodes, with their kinds and unusual ones
 layout             positions on the map and orders in heatmaps
 policy_map         the map of policies as a picture
 distance_figures   pictures of the heatmap, of runs and of groups of runs

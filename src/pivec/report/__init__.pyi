@@ -13,6 +13,7 @@ from pivec.report.distance_figures import groups_figure as groups_figure
 from pivec.report.distance_figures import heatmap_figure as heatmap_figure
 from pivec.report.distance_figures import matrix_figure as matrix_figure
 from pivec.report.distance_figures import travel_figure as travel_figure
+from pivec.report.episode_map import EpisodeMap as EpisodeMap
 from pivec.report.evaluation import evaluation_figure as evaluation_figure
 from pivec.report.explanation_views import group_explanation_html as group_explanation_html
 from pivec.report.explanation_views import overview_html as overview_html
@@ -49,13 +50,16 @@ from pivec.report.pages import key_figures as key_figures
 from pivec.report.pages import report_html as report_html
 from pivec.report.pages import script as script
 from pivec.report.pages import summary as summary
+from pivec.report.pages import waiting_html as waiting_html
 from pivec.report.pages import write_distances as write_distances
 from pivec.report.pages import write_map_csv as write_map_csv
 from pivec.report.pages import write_page as write_page
 from pivec.report.pages import write_pairs_csv as write_pairs_csv
 from pivec.report.pages import write_results as write_results
 from pivec.report.policy_map import map_figure as map_figure
+from pivec.report.script_data import clip_data as clip_data
 from pivec.report.script_data import decomposition_data as decomposition_data
+from pivec.report.script_data import numbers as numbers
 from pivec.report.script_data import page_data as page_data
 from pivec.report.script_data import pair_spreads as pair_spreads
 from pivec.report.script_data import run_story as run_story

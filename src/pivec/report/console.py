@@ -55,7 +55,8 @@ def print_summary(findings: Findings) -> None:
         (title, brief[row.policy], brief[row.other], distance(row), percent(1 - row.overlap))
         for title, row in rows
     )
-    print_table(columns if shared else columns[:-1], lines)
+    if rows:
+        print_table(columns if shared else columns[:-1], lines)
     if measured.n_known:
         count = f"{len(measured.alike)} of {measured.n_known} pairs"
         starred = any(row.alike for _, row in rows)

@@ -13,23 +13,28 @@ from pivec.errors import UsageError
 from pivec.figures import (
     INK,
     LONE_COLOUR,
+    MARGIN,
     MUTED,
-    add_heading,
-    add_key,
+    SMALL,
     add_panel_title,
     axes_at,
     group_colours,
+    headed_figure,
+    label_points,
     lined_axes,
     literals,
-    new_figure,
+    name_axes,
+    note_lines,
     quiet_axes,
+    readable,
+    spread_out,
+    text_width,
 )
-from pivec.policies import natural_key
 from pivec.report.findings import UNSURE, Findings, PolicyTable
 from pivec.report.groups import GroupComparison, permanova_sentence
 from pivec.report.layout import blocks_of, has_groups, heatmap_order
 from pivec.statistics import RATE, Estimate, Travel
-from pivec.text import rounded, without_shared_folder
+from pivec.text import rounded, short_number, without_shared_folder
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -40,7 +45,7 @@ Block = tuple[str, int, int]  # a group, its first row, the row after its last
 
 MAX_GROUP_LABELS = 30
 MAX_ROW_LABELS = 40
-MAX_NUMBERED_CELLS = 60  # up to here a cell is as high as the number of its behaviour class
+MAX_NUMBERED_CELLS = 50  # up to here a cell is as high as the number of its behaviour class
 MAX_HATCHED = 100  # in smaller cells a hatch would not be visible
 # More rows than this are averaged in blocks: a picture has no room for more.
 # At 50 dots an inch and its multiples a cell is then a whole number of dots, which packs well.
@@ -62,7 +67,8 @@ def heatmap_figure(findings: Findings) -> Figure:
         order = heatmap_order(matrix, [row.group for row in policies], policies.order)
         subtitle += f" · 1 in {k} is shown, by group and training step"
     title = "Distances between policies"
-    return matrix_figure(matrix, policies, order, title, subtitle, measured.certain)
+    colours = findings.policies.group_colours
+    return matrix_figure(matrix, policies, order, title, subtitle, measured.certain, colours)
 
 
 def matrix_figure(
@@ -72,6 +78,7 @@ def matrix_figure(
     title: str = "",
     subtitle: str = "",
     certain: NDArray[np.bool_] | None = None,
+    colours: Mapping[str, str] | None = None,
 ) -> Figure:
     """Draw a matrix of distances with its rows and columns in an order.
 
@@ -87,43 +94,25 @@ def matrix_figure(
     if has_groups([row.group for row in policies]):
         blocks = blocks_of([row.group for row in ordered])
         if len(blocks) <= MAX_GROUP_LABELS:
-            names = without_shared_folder([name for name, _, _ in blocks])
+            short = without_shared_folder([name for name, _, _ in blocks])
             middles = [(start + stop) / 2 for _, start, stop in blocks]
-            ticks = [(at, name or "no run") for at, name in zip(middles, names, strict=True)]
+            ticks = [(at, name or "no run") for at, name in zip(middles, short, strict=True)]
     elif n <= MAX_ROW_LABELS:
         ticks = [(i + 0.5, row.label) for i, row in enumerate(ordered)]
 
-    left = 0.46 + 0.08 * max((min(len(text), 30) for _, text in ticks), default=0)
+    names = literals([text for _, text in ticks], 30)
+    # Rows are as high as cells: the text of many is smaller.
+    size = float(np.clip(300.0 / max(1, len(ticks)), 7.0, SMALL))
+    left = 0.46 + max((text_width(name, size) for name in names), default=0.0)
     classes = policies.class_colours if policies.classes_differ else {}
-    side, bottom, right = 5.6, 0.54, 1.34 if classes else 1.16
-    top = 0.90 if subtitle else 0.66 if title else 0.30
-    figure = new_figure(left + side + right, top + side + bottom)
-    add_heading(figure, title, subtitle)
-    axes = axes_at(figure, left, bottom, side, side)
-    quiet_axes(axes)
+    side, right = 5.6, 1.34 if classes else 1.16
     cells = averaged(d, order, MAX_CELLS)
     high = _upper_limit(cells)
+    beyond = float(cells.max()) > high
     shown = cells
     hatched = n <= MAX_HATCHED
     if certain is not None and not certain.all():
         shown = np.ma.masked_where(averaged(certain.astype(float), order, MAX_CELLS) < 0.5, cells)
-        if hatched:
-            axes.patch.set(facecolor="#F3F5F7", edgecolor="#C4CBD2", hatch="////", linewidth=0.0)
-    image = axes.imshow(
-        shown, cmap="magma_r", vmin=0.0, vmax=high, extent=(0, n, n, 0), interpolation="nearest"
-    )
-    _mark_groups(axes, blocks, n)
-    axes.set_yticks([at for at, _ in ticks], literals([text for _, text in ticks], 30))
-    size = float(np.clip(300.0 / max(1, len(ticks)), 6.0, 9.5))
-    axes.tick_params(axis="y", length=0, pad=10 if blocks else 3, labelsize=size, labelcolor=INK)
-    if classes:
-        _mark_classes(axes, [row.behaviour for row in ordered], classes)
-    beyond = float(cells.max()) > high
-    bar_axes = axes_at(figure, left + side + right - 0.96, bottom, 0.14, side)
-    bar = figure.colorbar(image, cax=bar_axes, extend="max" if beyond else "neither")
-    bar.outline.set_visible(False)
-    bar_axes.tick_params(length=2.5, width=0.6, labelsize=9, color=MUTED, labelcolor=MUTED)
-    bar_axes.set_ylabel("distance", color=MUTED, fontsize=9.5)
     signs = {
         f"{'hatched' if hatched else 'white'}: {UNSURE} (q > {RATE:g})": shown is not cells,
         "the uncertainty of distances is not shown": certain is None and n > 1,
@@ -131,10 +120,30 @@ def matrix_figure(
         f"the scale omits the largest 1 %, up to {rounded(cells.max(), 3)}": beyond,
         f"each cell is the mean of about {rounded((n / MAX_CELLS) ** 2, 2)} pairs": n > MAX_CELLS,
     }
-    notes = [note for note, there in signs.items() if there]
+    notes = note_lines([note for note, there in signs.items() if there], side + right - MARGIN)
+    bottom = 0.22 + 0.17 * len(notes)
+    figure = headed_figure(left + side + right, side + bottom, title, subtitle)
     width, height = figure.get_size_inches()
-    for note, up in zip((*notes[:1], " · ".join(notes[1:])), (0.32, 0.12), strict=False):
-        figure.text(left / width, up / height, note, fontsize=8.5, color=MUTED)
+    for line, note in enumerate(notes):
+        at = left / width, (bottom - 0.1 - 0.17 * line) / height
+        figure.text(*at, note, va="top", fontsize=SMALL, color=MUTED)
+    axes = axes_at(figure, left, bottom, side, side)
+    quiet_axes(axes)
+    if shown is not cells and hatched:
+        axes.patch.set(facecolor="#F3F5F7", edgecolor="#C4CBD2", hatch="////", linewidth=0.0)
+    image = axes.imshow(
+        shown, cmap="magma_r", vmin=0.0, vmax=high, extent=(0, n, n, 0), interpolation="nearest"
+    )
+    _mark_groups(axes, blocks, n, policies.group_colours if colours is None else colours)
+    axes.set_yticks([at for at, _ in ticks], names)
+    axes.tick_params(axis="y", length=0, pad=10 if blocks else 3, labelsize=size, labelcolor=INK)
+    if classes:
+        _mark_classes(axes, [row.behaviour for row in ordered], classes)
+    bar_axes = axes_at(figure, left + side + right - 0.96, bottom, 0.14, side)
+    bar = figure.colorbar(image, cax=bar_axes, extend="max" if beyond else "neither")
+    bar.outline.set_visible(False)
+    bar_axes.tick_params(length=2.5, width=0.6, labelsize=SMALL, color=MUTED, labelcolor=MUTED)
+    name_axes(bar_axes, y="distance")
     return figure
 
 
@@ -161,12 +170,10 @@ def _upper_limit(d: Array) -> float:
     return most if 0 < most < 0.5 * others.max() else float(others.max())
 
 
-def _mark_groups(axes: Axes, blocks: Sequence[Block], n: int) -> None:
+def _mark_groups(axes: Axes, blocks: Sequence[Block], n: int, colours: Mapping[str, str]) -> None:
     """Draw a coloured strip next to each group, and lines between groups if there is room."""
     from matplotlib.patches import Rectangle
 
-    names = sorted({name for name, _, _ in blocks if name}, key=natural_key)
-    colours = dict(zip(names, group_colours(len(names)), strict=True))
     for name, start, stop in blocks:
         if start and len(blocks) <= MAX_GROUP_LABELS:
             axes.axhline(start, color="white", linewidth=0.8)
@@ -189,35 +196,57 @@ def _mark_classes(axes: Axes, numbers: Sequence[int | None], colours: Mapping[in
         strip = (1.012 * n, start), 0.016 * n, stop - start
         axes.add_patch(Rectangle(*strip, color=colour, clip_on=False, linewidth=0))
         if colour != LONE_COLOUR and n <= MAX_NUMBERED_CELLS:
-            looks: dict[str, Any] = {"va": "center", "fontsize": 7.5, "color": INK}
+            looks: dict[str, Any] = {"va": "center_baseline", "fontsize": 8.0, "color": INK}
             axes.text(1.034 * n, (start + stop) / 2, name, **looks)
         if stop - start > 1:
             square = (start, start), stop - start, stop - start
             axes.add_patch(Rectangle(*square, fill=False, edgecolor=INK, linewidth=0.9, zorder=3))
 
 
-# With more lines than this, names at their ends would cover each other.
-MAX_RUNS = 24
-MAX_RUN_NAMES = 5  # that fit in one line under the heading
+MAX_RUNS = 24  # with more lines, names would not fit
 
 
 def travel_figure(runs: Sequence[Travel], colours: Mapping[str, str], subtitle: str = "") -> Figure:
     """Draw the distance travelled by training step, one line per run, at most `MAX_RUNS`."""
     shown = sorted(runs, key=lambda run: -run.total)[:MAX_RUNS]
-    figure = new_figure(8.0, 4.9)
-    add_heading(figure, "Distance travelled", subtitle)
-    axes = axes_at(figure, 0.72, 0.6, 7.0, 3.2)
-    lined_axes(axes)
+    if len(shown) < len(runs):
+        subtitle += f" · the {MAX_RUNS} of {len(runs)} runs that travelled farthest"
     names = literals(without_shared_folder([run.group for run in shown]), 30)
-    for run, name in zip(shown, names, strict=True):
-        colour = colours.get(run.group, LONE_COLOUR)
-        axes.plot(run.steps, run.cumulative, "o-", color=colour, ms=3.5, label=name)
+    figure = headed_figure(7.5, 4.0, "Distance travelled", subtitle)
+    room = 0.2 + max(map(text_width, names))
+    axes = axes_at(figure, 0.85, 0.6, 6.4 - room, 3.2)
+    lined_axes(axes)
+    ink = [colours.get(run.group, LONE_COLOUR) for run in shown]
+    along = []
+    for run, colour in zip(shown, ink, strict=True):
+        axes.plot(run.steps, run.cumulative, "o-", color=colour, ms=3.5)
         axes.fill_between(run.steps, *travel_band(run), color=colour, alpha=0.15, linewidth=0)
+        parts = np.linspace(0, len(run.steps) - 1, 200)
+        numbers = np.arange(len(run.steps))
+        line = [np.interp(parts, numbers, values) for values in (run.steps, run.cumulative)]
+        along.append(np.transpose(line))
+    last = max(run.steps[-1] for run in shown)
     axes.set_ylim(bottom=0.0)
-    axes.set_xlabel("training step", color=MUTED)
-    axes.set_ylabel("sum of distances", color=MUTED)
-    if len(shown) <= MAX_RUN_NAMES:
-        add_key(figure, axes.get_lines())
+    axes.set_xlim(right=last + 0.02 * (last - axes.get_xlim()[0]))
+    axes.xaxis.set_major_formatter(lambda step, _: short_number(step))
+    name_axes(axes, "training step", "sum of distances")
+    ends = np.array([(run.steps[-1], run.total) for run in shown])
+    beside = ends[:, 0] == last
+    inside, top = np.flatnonzero(~beside), axes.get_ylim()[1]
+    label_points(axes, ends[inside], [names[k] for k in inside], [ink[k] for k in inside],
+                 np.concatenate(along))  # fmt: skip
+    heights = spread_out((ends[beside, 1] / top).tolist(), 0.16 / 3.2, 0.0, 1.0)
+    for k, height in zip(np.flatnonzero(beside), heights, strict=True):
+        way: dict[str, Any] = {
+            "arrowstyle": "-",
+            "color": ink[k],
+            "linewidth": 0.6,
+            "shrinkA": 1,
+            "shrinkB": 3,
+        }
+        place: dict[str, Any] = {"textcoords": "axes fraction", "va": "center", "fontsize": SMALL}
+        to = 1 + 0.1 / (6.4 - room), height
+        axes.annotate(names[k], ends[k], to, arrowprops=way, color=readable(ink[k]), **place)
     return figure
 
 
@@ -228,9 +257,9 @@ def travel_band(run: Travel) -> tuple[Array, Array]:
 
 
 # A line of a panel: its name, its colours (one for a group, two for a pair), numbers, small dots.
-Line = tuple[str, Sequence[str], Estimate, Sequence[float]]
+GroupLine = tuple[str, Sequence[str], Estimate, Sequence[float]]
 MAX_GROUP_LINES = 30
-ROW, PANEL, GAP = 0.46, 4.2, 0.35
+ROW, WIDTH = 0.4, 7.5
 
 
 def groups_figure(result: GroupComparison, environment: str = "") -> Figure:
@@ -247,7 +276,7 @@ def groups_figure(result: GroupComparison, environment: str = "") -> Figure:
         pairs = ((i, j) for i in members[a] for j in members[b] if a != b or i < j)
         return [result.run_distances[i][j] for i, j in pairs]
 
-    distances: list[Line] = [
+    distances: list[GroupLine] = [
         (f"within {g.name}", [colours[g.name]], g.distance, apart(g.name, g.name))
         for g in result.groups
         if len(g.runs) > 1
@@ -256,41 +285,51 @@ def groups_figure(result: GroupComparison, environment: str = "") -> Figure:
         (" – ".join(p.groups), [colours[name] for name in p.groups], p.distance, apart(*p.groups))
         for p in result.pairs
     ]
-    distances = distances[:MAX_GROUP_LINES]
-    diverse: list[Line] = [
-        (g.name, [colours[g.name]], g.behaviours, []) for g in result.groups[:MAX_GROUP_LINES]
+    diverse: list[GroupLine] = [
+        (g.name, [colours[g.name]], g.behaviours, []) for g in result.groups
     ]
-    lefts = [
-        0.42 + 0.082 * max(min(len(name), 34) for name, *_ in lines)
-        for lines in (distances, diverse)
-    ]
-    top, bottom = 1.35, 0.62
-    height = top + bottom + ROW * max(2, len(distances))
-    figure = new_figure(sum(lefts) + 2 * PANEL + GAP, height)
-    heading = f"Groups of runs in {environment}" if environment else "Groups of runs"
-    add_heading(figure, heading, permanova_sentence(result.test))
-    for k, (lines, title, subtitle, label) in enumerate(
-        (
-            (distances, "Distance between runs", "dots are pairs of runs", "distance"),
-            (diverse, "Diversity", "effective number of behaviours", "behaviours"),
+    dots = "small dots: pairs of runs"
+    panels = [
+        panel
+        for panel in (
+            (distances[:MAX_GROUP_LINES], "Distance between runs", dots, "distance"),
+            (diverse[:MAX_GROUP_LINES], "Diversity", "", "effective number of behaviours"),
         )
-    ):
-        tall = ROW * max(2, len(lines))
-        left = sum(lefts[: k + 1]) + k * PANEL
-        axes = axes_at(figure, left, height - top - tall, PANEL, tall)
-        _draw_groups(axes, lines, 1.0 if k else 0.0)
-        add_panel_title(axes, title, subtitle)
-        axes.set_xlabel(label, fontsize=9.5, color=MUTED)
+        if panel[0]
+    ]
+    texts = [literals([line[0] for line in lines], 34) for lines, *_ in panels]
+    left = MARGIN + 0.12 + max(text_width(text) for own in texts for text in own)
+    over, below = 0.52, 0.6
+    height = sum(over + ROW * len(lines) + below for lines, *_ in panels)
+    heading = f"Groups of runs in {environment}" if environment else "Groups of runs"
+    figure = headed_figure(WIDTH, height, heading, permanova_sentence(result.test))
+    top = height
+    for (lines, title, subtitle, label), own in zip(panels, texts, strict=True):
+        tall = ROW * len(lines)
+        axes = axes_at(figure, left, top - over - tall, WIDTH - left - MARGIN, tall)
+        goes_on = ["▶ the interval goes on"] * _draw_groups(
+            axes, lines, own, distances=label == "distance"
+        )
+        add_panel_title(axes, title, "; ".join([*filter(None, [subtitle]), *goes_on]))
+        name_axes(axes, label)
+        top -= over + tall + below
     return figure
 
 
-def _draw_groups(axes: Axes, lines: Sequence[Line], start: float) -> None:
-    """Draw one line per group or pair, from top to bottom."""
+def _draw_groups(
+    axes: Axes, lines: Sequence[GroupLine], names: Sequence[str], *, distances: bool
+) -> bool:
+    """Draw one line per group or pair, from top to bottom; return whether intervals are cut off."""
     known = [x for _, _, e, dots in lines for x in (e.value, *dots) if math.isfinite(x)]
-    most = max([start, *known])
+    lows = [e.low for _, _, e, _ in lines if math.isfinite(e.low)]
     ends = [e.high for _, _, e, _ in lines if math.isfinite(e.high)]
+    most, start = max([0.0, *known]), min([*known, *lows], default=0.0)
+    # Numbers of behaviours far from 0 are drawn without the empty part of the scale.
+    is_far = not distances and start > 0.5 * most
+    start = start - 0.2 * (max([most, *ends]) - start) if is_far else 0.0
     # Three runs give intervals beside which nothing else in the picture could be seen.
-    edge = min(max([most, *ends]), start + 2.2 * (most - start)) * 1.04 or 1.0
+    edge = min(max([most, *ends]), start + 2.2 * (most - start))
+    edge += 0.04 * (edge - start) or 1.0
     for row, (_, colours, estimate, dots) in enumerate(lines):
         two = len(colours) > 1
         below = [row + 0.28] * len(dots)
@@ -306,7 +345,8 @@ def _draw_groups(axes: Axes, lines: Sequence[Line], start: float) -> None:
             markerfacecolor=colours[1] if two else colours[0], markeredgewidth=2.2 if two else 0.0,
         )  # fmt: skip
     axes.set_xlim(start, edge)
-    axes.set_ylim(max(2, len(lines)) - 0.5, -0.5)
-    axes.set_yticks(range(len(lines)), literals([name for name, *_ in lines], 34))
-    lined_axes(axes, 9, across=True)
-    axes.tick_params(axis="y", length=0, labelsize=10, pad=8)
+    axes.set_ylim(len(lines) - 0.5, -0.5)
+    axes.set_yticks(range(len(lines)), names)
+    lined_axes(axes, across=True)
+    axes.tick_params(axis="y", length=0, pad=8)
+    return any(end > edge for end in ends)

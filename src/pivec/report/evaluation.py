@@ -9,29 +9,36 @@ import numpy as np
 
 from pivec.figures import (
     INK,
+    MARGIN,
     MUTED,
-    add_heading,
+    PAGE,
+    SMALL,
+    TEXT,
     add_panel_title,
     axes_at,
     group_colours,
+    headed_figure,
     lined_axes,
     literal,
-    new_figure,
+    name_axes,
+    wrapped,
 )
 from pivec.statistics import Evaluation, Summary
+from pivec.text import short_number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 Styles = Mapping[str, Mapping[str, Any]]  # of the line of each method
+Drawn = tuple[Any, ...]  # of a line: its style, sizes, means and deviations
 
 # Colour, dashes and marker together: any two of 16 methods differ in more than the colour.
 _DASHES: tuple[Any, ...] = ("-", (0, (5, 1.6)), (0, (1.2, 1.2)), (0, (6, 1.5, 1.2, 1.5)))
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 _LINE = {"linewidth": 1.7, "markeredgecolor": "white", "markeredgewidth": 0.6}
 _WIDE = 30.0  # ratio of values above which the scale is logarithmic
-_WIDTH, _HEIGHT, _GAP, _LEFT, _TOP, _BOTTOM = 3.1, 2.35, 0.68, 0.86, 1.32, 0.62  # inches
+_HEIGHT, _GAP, _LEFT = 2.1, 0.68, 1.1  # inches
 
 
 # Metrics: title, which direction is better, field.
@@ -45,8 +52,8 @@ PANELS = (
 def evaluation_figure(evaluation: Evaluation, *, across: bool = False) -> Figure:
     """Draw the three metrics: means over sets and repetitions, with bands of one deviation.
 
-    Environments are rows; with ``across`` they are columns, as in the paper. Methods without a
-    result are named below the legend.
+    Environments are rows; with ``across`` they are columns, as in the paper. They share the scale
+    of a metric. Methods without a result are named in the legend.
     """
     environments, methods = evaluation.environments, evaluation.methods
     styles = {
@@ -58,71 +65,80 @@ def evaluation_figure(evaluation: Evaluation, *, across: bool = False) -> Figure
         }
         for i, (name, colour) in enumerate(zip(methods, group_colours(len(methods)), strict=True))
     }
-    legend = max(1.4, 0.75 + 0.078 * max(len(literal(name, 34)) for name in methods))
     rows, columns = (3, len(environments)) if across else (len(environments), 3)
-    step = _HEIGHT + (0.34 if across else 0.74)
-    bottom_row = _TOP + (rows - 1) * step + _HEIGHT
-    height = max(bottom_row + _BOTTOM, _TOP + 0.24 * (len(methods) + 2) + 0.2)
-    width = _LEFT + columns * (_WIDTH + _GAP) - _GAP + 0.25 + legend
-    figure = new_figure(width, height)
-    add_heading(figure, "How well do characterizations measure behaviour?", _subtitle(evaluation))
-
-    for i, j in np.ndindex(rows, columns):
-        title, better, field = PANELS[i if across else j]
-        environment = environments[j if across else i]
-        left, bottom = _LEFT + j * (_WIDTH + _GAP), height - _TOP - _HEIGHT - i * step
-        axes = axes_at(figure, left, bottom, _WIDTH, _HEIGHT)
-        _draw_panel(axes, field, evaluation.summary(environment), styles)
-        _add_ticks(axes, evaluation.sizes)
-        if i == rows - 1:
-            axes.set_xlabel("trajectories per policy", fontsize=10.5, color=MUTED)
-        if i == 0 and across:
-            add_panel_title(axes, literal(environment, 40))
-        elif i == 0:
-            add_panel_title(axes, title, better)
-        if j == 0 and (across or rows > 1):
-            figure.text(
-                0.22 / width,
-                (bottom + _HEIGHT / 2) / height,
-                f"{title}\n({better})" if across else literal(environment, 32),
-                rotation=90,
-                ha="center",
-                va="center",
-                fontsize=9.5 if across else 11,
-                fontweight="bold",
-                color=INK,
-            )
-    _add_legend(figure, evaluation, styles, (1 - legend / width, 1 - _TOP / height))
+    wide = min(2.6, (PAGE - _LEFT + _GAP - MARGIN) / columns - _GAP) if columns < 5 else 2.0
+    step = _HEIGHT + (0.34 if across else 0.62)
+    width = _LEFT + columns * (wide + _GAP) - _GAP + MARGIN
+    height = 0.6 + (rows - 1) * step + _HEIGHT + 0.62
+    title = "How well do characterizations measure behaviour?"
+    figure = headed_figure(width, height, title, _subtitle(evaluation), _key(evaluation, styles))
+    summaries = {name: evaluation.summary(name) for name in environments}
+    for k, (title, better, field) in enumerate(PANELS):
+        panels = []
+        lines = {name: _lines(summaries[name], field, styles) for name in environments}
+        scale = _scale([line for own in lines.values() for line in own], field)
+        for j, environment in enumerate(environments):
+            row, column = (k, j) if across else (j, k)
+            left, bottom = _LEFT + column * (wide + _GAP), height - 0.6 - _HEIGHT - row * step
+            axes = axes_at(figure, left, bottom, wide, _HEIGHT)
+            _draw_panel(axes, lines[environment], scale)
+            _add_ticks(axes, evaluation.sizes)
+            panels.append(axes)
+            if row == rows - 1:
+                name_axes(axes, "trajectories per policy")
+            if row == 0 and across:
+                add_panel_title(axes, literal(environment, 40))
+            elif row == 0:
+                add_panel_title(axes, title, better)
+            if column == 0 and (across or rows > 1):
+                words = wrapped(title if across else environment, _HEIGHT, most=2, weight="bold")
+                words += f"\n{better}" * across
+                axes.set_ylabel(words, fontsize=SMALL, fontweight="bold", color=INK)
+                axes.yaxis.set_label_coords(-0.6 / wide, 0.5)
     return figure
 
 
-def _draw_panel(axes: Axes, field: str, summary: Sequence[Summary], styles: Styles) -> None:
-    lines, positive = [], field != "correlation"
+def _lines(summary: Sequence[Summary], field: str, styles: Styles) -> list[Drawn]:
+    """Give the style, sizes, means and deviations of each method with values."""
+    lines = []
     for name, style in styles.items():
         rows = sorted((row for row in summary if row.method == name), key=lambda row: row.size)
         averages = [(row.size, getattr(row, field)) for row in rows]
         values = [(size, value.mean, value.std) for size, value in averages if value.n]
         if values:
             lines.append((style, *np.array(values).T))
+    return lines
+
+
+def _scale(lines: Sequence[Drawn], field: str) -> tuple[str, float, float]:
+    """Choose one scale for the panels of a metric: linear or logarithmic, and its ends."""
+    if not lines:
+        return "linear", 0.0, 1.0
+    low = min(float((mean - std).min()) for _, _, mean, std in lines)
+    high = max(float((mean + std).max()) for _, _, mean, std in lines)
+    margin = 0.05 * (high - low) or 0.05
+    if field == "correlation":
+        return "linear", low - margin, min(1.02, high + margin)
+    above = np.concatenate([mean[mean > 0] for _, _, mean, _ in lines])
+    if len(above) and above.max() > _WIDE * above.min():
+        # A band that reaches 0 ends at the lower edge.
+        return "log", 0.5 * float(above.min()), 1.3 * high
+    return "linear", 0.0, high + margin
+
+
+def _draw_panel(axes: Axes, lines: Sequence[Drawn], scale: tuple[str, float, float]) -> None:
     if not lines:
         place = axes.transAxes
-        axes.text(0.5, 0.5, "no values", transform=place, ha="center", color=MUTED, fontsize=10)
+        axes.text(0.5, 0.5, "no values", transform=place, ha="center", color=MUTED, fontsize=TEXT)
         axes.set_yticks([])
         return
-    floor = -np.inf
-    above = np.concatenate([mean[mean > 0] for _, _, mean, _ in lines])
-    logarithmic = positive and len(above) and above.max() > _WIDE * above.min()
-    if logarithmic:
-        axes.set_yscale("log")
-        floor = 0.5 * above.min()  # a band that reaches 0 ends at the lower edge
+    kind, low, high = scale
+    axes.set_yscale(kind)
     for style, x, mean, std in lines:
-        low = np.maximum(mean - std, floor)
-        axes.fill_between(x, low, mean + std, color=style["color"], alpha=0.12, linewidth=0)
+        below = np.maximum(mean - std, low)
+        axes.fill_between(x, below, mean + std, color=style["color"], alpha=0.12, linewidth=0)
         axes.plot(x, mean, markersize=4.6, **style)
-    if not positive:
-        axes.set_ylim(top=min(1.02, axes.get_ylim()[1]))
-    elif not logarithmic:
-        axes.set_ylim(bottom=0.0)
+    axes.set_ylim(low, high)
 
 
 def _add_ticks(axes: Axes, sizes: Sequence[int]) -> None:
@@ -134,33 +150,22 @@ def _add_ticks(axes: Axes, sizes: Sequence[int]) -> None:
     axes.set_xticks(list(sizes), [str(size) for size in sizes])
     axes.xaxis.set_minor_locator(NullLocator())
     if axes.get_yscale() == "log":
-        axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        low, high = axes.get_ylim()
+        axes.yaxis.set_major_locator(LogLocator(subs=(1.0,) if high > 300 * low else (1, 2, 5)))
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: short_number(value)))
         axes.yaxis.set_minor_locator(NullLocator())
-    lined_axes(axes, 10)
+    lined_axes(axes)
 
 
-def _add_legend(
-    figure: Figure, evaluation: Evaluation, styles: Styles, corner: tuple[float, float]
-) -> None:
+def _key(evaluation: Evaluation, styles: Styles) -> list[Any]:
+    """List the methods, and those without a result."""
     from matplotlib.lines import Line2D
 
     done = {row.method for row in evaluation.rows if not row.problem}
-    shown = [name for name in styles if name in done]
-    missing = [f"no result: {literal(name, 34)}" for name in styles if name not in done]
-    handles = [Line2D([], [], markersize=5, label=literal(n, 34), **styles[n]) for n in shown]
-    handles += [Line2D([], [], linestyle="none", label=text) for text in missing]
-    figure.legend(
-        handles=handles,
-        loc="upper left",
-        bbox_to_anchor=corner,
-        frameon=False,
-        fontsize=10,
-        handlelength=2.9,
-        labelspacing=0.55,
-        borderaxespad=0.0,
-        labelcolor=[INK] * len(shown) + [MUTED] * len(missing),
-    )
+    names = {name: literal(name, 34) for name in styles}
+    key = [Line2D([], [], markersize=5, label=names[n], **styles[n]) for n in styles if n in done]
+    missing = [f"no result: {names[name]}" for name in styles if name not in done]
+    return key + [Line2D([], [], linestyle="none", label=text) for text in missing]
 
 
 def _subtitle(evaluation: Evaluation) -> str:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import math
 import shlex
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +18,7 @@ from rich.console import Console
 
 from pivec.characterizations import OFTEN, WHERE, WIDE, Decomposition
 from pivec.explanations import (
+    Clip,
     Difference,
     Feature,
     GroupExplanation,
@@ -26,7 +30,8 @@ from pivec.explanations import (
     Unusual,
     percent_range,
 )
-from pivec.report.pages import Embedder, picture, render, resource
+from pivec.report.pages import Embedder, picture, render, resource, script
+from pivec.report.script_data import clip_data
 from pivec.statistics import Parts
 from pivec.terminal import Column, print_table, say, shortened, text_columns
 from pivec.text import capitalized, interval, percent, rounded, shorten_names, thousands
@@ -50,7 +55,9 @@ _WIDE = 96  # columns of a terminal that shows all columns of a table
 _EXPLAINED = 3  # unusual episodes whose reasons are printed
 
 
-def _page(template: str, title: str, result: Any, lead: str, **parts: Any) -> str:
+def _page(
+    template: str, title: str, result: Any, lead: str, clips: Sequence[Clip] = (), **parts: Any
+) -> str:
     """Render a page; ``parts`` replace what most pages share."""
     shared = {
         "environment": result.environment,
@@ -58,9 +65,20 @@ def _page(template: str, title: str, result: Any, lead: str, **parts: Any) -> st
         "notes": getattr(result, "notes", ()),
         "command": "",
         "embed": Embedder(),
+        "clip_context": clip_context,
     }
-    style = resource("page.css") + resource("explained.css")
-    return render(template, style, title=title, result=result, lead=lead, **shared | parts)
+    style = "".join(map(resource, ("page.css", "explained.css", "player.css")))
+    code = script("player.js") if any(clip.sheets for clip in clips) else ""
+    return render(template, style, code, title=title, result=result, lead=lead, **shared | parts)
+
+
+def clip_context(clip: Clip, embed: Embedder) -> dict[str, Any]:
+    """Return what a template shows of a clip, and the JSON that its player needs besides."""
+    parent = "" if clip.path is None else f"{quote(clip.path.parent.name)}/"
+    known = clip_data(asdict(clip), lambda path: embed(path) or f"{parent}{quote(path.name)}")
+    sheets = [sheet | {"src": ""} for sheet in known["sheets"]]  # that of the picture
+    beside = {} if clip.path is None else {"src": f"{parent}{quote(clip.path.name)}"}
+    return known | {"json": json.dumps(known | beside | {"sheets": sheets})}
 
 
 def _say_notes(notes: Sequence[str]) -> None:
@@ -98,6 +116,7 @@ def pair_html(pair: PairExplanation, command: str = "") -> str:
         "What differs: {} and {}".format(*pair.labels),
         pair,
         "",
+        pair.clips,
         figures=figures,
         pair=_pair_context(pair),
         command=command,
@@ -111,7 +130,13 @@ def overview_html(overview: Overview, command: str = "") -> str:
         for number, (title, pair) in enumerate(overview.differences, 1)
     ]
     lead = "How notable pairs of policies differ, and what each behaviour class looks like."
-    return _page("overview.html", "What differs", overview, lead, pairs=pairs, command=command)
+    clips = [
+        *overview.behaviours,
+        *(clip for _, pair in overview.differences for clip in pair.clips),
+    ]
+    return _page(
+        "overview.html", "What differs", overview, lead, clips, pairs=pairs, command=command
+    )
 
 
 def _pair_context(pair: PairExplanation, prefix: str = "") -> dict[str, Any]:
@@ -470,6 +495,7 @@ def unusual_html(result: Unusual, command: str = "") -> str:
         "Unusual episodes",
         result,
         f"{result.headline()}.",
+        result.clips,
         figures={
             "policies": thousands(len(result.policies)),
             "episodes": thousands(sum(len(row.times) for row in result.policies)),
@@ -524,6 +550,7 @@ def run_html(result: RunExplanation, command: str = "") -> str:
         f"What changed along {result.run}",
         result,
         f"{result.headline()}.",
+        result.clips,
         figures=figures,
         png=picture(result.figure()),
         what=lambda change: (

@@ -26,17 +26,18 @@ from pivec.characterizations import (
 from pivec.errors import PivecError, PivecWarning, UsageError
 from pivec.explanations import (
     TOP,
+    ClusteredEpisodes,
     ComparisonFolder,
     EpisodeKinds,
     Feature,
     FeatureHistograms,
     Rules,
     RunExplanation,
+    cluster_comparison,
     columns_of,
     episode_tests,
     explain_run,
     feature_histograms,
-    find_kinds,
     region_names,
     separating_rules,
     stored_states,
@@ -44,6 +45,7 @@ from pivec.explanations import (
 )
 from pivec.figures import LONE_COLOUR, group_colours
 from pivec.policies import also_called
+from pivec.report.episode_map import EpisodeMap, map_episodes
 from pivec.report.groups import GroupComparison, groups_in
 from pivec.report.layout import group_order, heatmap_order
 from pivec.run_log import RunLog
@@ -328,10 +330,30 @@ class Findings:
             return None
         return ComparisonFolder(folder, self.space, data)
 
+    def seed(self, label: str, episode: int) -> int | None:
+        """Return the seed of a stored episode; None if it is not known."""
+        stored = self._stored
+        if stored is None or not stored.has_states([label]):
+            return None
+        seeds = stored.states[label].seeds
+        return int(seeds[episode]) if 0 <= episode < len(seeds) else None
+
     @cached_property
+    def _clustered(self) -> ClusteredEpisodes | None:
+        """Episodes with their kinds; None if there are no states, or no regions."""
+        return None if self._stored is None else cluster_comparison(self._stored)
+
+    @property
     def kinds(self) -> EpisodeKinds | None:
         """Kinds of episodes; None if there are no states, or no regions."""
-        return None if self._stored is None else find_kinds(self._stored)
+        return None if self._clustered is None else self._clustered.kinds
+
+    @cached_property
+    def episodes(self) -> EpisodeMap | None:
+        """The map of episodes; None if there are no states, or no regions."""
+        if self._stored is None or self._clustered is None:
+            return None
+        return map_episodes(self._stored, self._clustered)
 
     @cached_property
     def unlike_episodes(self) -> list[tuple[str, str, float, float]]:

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from pivec.characterizations import Measured
 from pivec.errors import UsageError
-from pivec.figures import to_png
+from pivec.figures import spread_out, to_png, to_vector
 from pivec.files import atomic_write, cell, make_folder, write_csv
 from pivec.report.distance_figures import MAX_RUNS, groups_figure, heatmap_figure, travel_band
 from pivec.report.findings import (
@@ -42,7 +42,7 @@ from pivec.report.findings import (
 from pivec.report.groups import GROUP_COLUMNS, PAIR_COLUMNS, permanova_sentence
 from pivec.report.layout import has_groups
 from pivec.report.policy_map import METHOD_NAMES, map_figure
-from pivec.report.script_data import page_data
+from pivec.report.script_data import Content, page_data
 from pivec.run_log import versions
 from pivec.statistics import LEVEL, Travel
 from pivec.terminal import encodable, printable, shortened
@@ -72,7 +72,7 @@ SHARPEST = 125  # dpi: twice what the page is wide
 
 # Bundles made by scripts/page/build.py, and the modules they start from.
 SCRIPTS = {"script.js": "main.tsx", "player.js": "player_page.ts"}
-STYLES = ("page.css", "workbench.css", "print.css")
+STYLES = ("page.css", "workbench.css", "player.css", "print.css")
 _TIME = "Time taken"
 _IMAGE_TYPES = {".webp": "image/webp", ".png": "image/png"}
 
@@ -80,22 +80,29 @@ _IMAGE_TYPES = {".webp": "image/webp", ".png": "image/png"}
 def write_results(folder: str | os.PathLike[str], findings: Findings) -> Path:
     """Write the tables, pictures and page of a comparison; return the path of the page.
 
-    These are distances.csv (or distances.npz), pairs.csv, map.csv, kinds.csv (if there are
-    regions and states), distances.png, map.png and report.html.
+    These are distances.csv (or distances.npz), pairs.csv, map.csv, kinds.csv and episodes.csv (if
+    there are regions and states), distances.png, map.png (or .svg or .pdf) and report.html.
     """
     home = make_folder(folder)
     write_distances(home, findings.policies.labels, findings.measured)
     write_pairs_csv(home / "pairs.csv", findings.pair_rows)
     write_map_csv(home / "map.csv", findings.policies)
-    if findings.kinds is None:
-        _remove_csv(home / "kinds.csv", b"policy,kind,")
-    else:
-        rows = findings.kinds.rows()
-        write_csv(home / "kinds.csv", list(rows[0]), (map(cell, row.values()) for row in rows))
-    pictures = Pictures.of(findings)
-    for name, png in (("distances.png", pictures.heatmap), ("map.png", pictures.map)):
-        with atomic_write(home / name) as file:
-            file.write(png)
+    for name, result, head in (
+        ("kinds.csv", findings.kinds, b"policy,kind,"),
+        ("episodes.csv", findings.episodes, b"policy,episode,seed,kind,"),
+    ):
+        if result is None:
+            _remove_csv(home / name, head)
+        else:
+            rows = result.rows()
+            write_csv(home / name, list(rows[0]), (map(cell, row.values()) for row in rows))
+    pictures, kind = Pictures.of(findings), findings.log.settings.get("figures", "png")
+    for name, png, draw in (
+        ("distances", pictures.heatmap, heatmap_figure),
+        ("map", pictures.map, _map),
+    ):
+        with atomic_write(home / f"{name}.{kind}") as file:
+            file.write(png if kind == "png" else to_vector(draw(findings), kind))
     write_page(home / "report.html", report_html(findings, pictures))
     return home / "report.html"
 
@@ -310,14 +317,19 @@ class Pictures(NamedTuple):
     @classmethod
     def of(cls, findings: Findings) -> Pictures:
         """Draw the map and the heatmap."""
-        on_map = map_figure(findings.policies, findings.subtitle, links=findings.links)
-        return cls(to_png(on_map), to_png(heatmap_figure(findings)))
+        return cls(to_png(_map(findings)), to_png(heatmap_figure(findings)))
 
 
-def report_html(findings: Findings, pictures: Pictures | None = None, live: str = "") -> str:
+def _map(findings: Findings) -> Figure:
+    return map_figure(findings.policies, findings.subtitle, links=findings.links)
+
+
+def report_html(
+    findings: Findings, pictures: Pictures | None = None, live: Content | None = None
+) -> str:
     """Render the page of a comparison; pictures are drawn unless they are given.
 
-    ``live`` is the version of the data if a server sends the page, which then asks it for more.
+    ``live`` is the data of the page if a server sends it, which is then asked for more.
     """
     measured, groups = findings.measured, findings.groups
     pictures = pictures or Pictures.of(findings)
@@ -346,7 +358,7 @@ def report_html(findings: Findings, pictures: Pictures | None = None, live: str 
         ],
         map_png=_address(pictures.map),
         map_method=METHOD_NAMES.get(findings.map_method, findings.map_method),
-        data=page_data(findings, live),
+        data=page_data(findings) if live is None else live,
         # The page is shown to others: where on a disk it was made is left out.
         folder=folder.name if folder.is_absolute() else str(folder),
         volatile=_TIME,
@@ -374,6 +386,12 @@ def report_html(findings: Findings, pictures: Pictures | None = None, live: str 
         method=[" ".join(part.split()) for part in re.split(r"\n\s*\n", findings.method.strip())],
         made=_made(findings),
     )
+
+
+def waiting_html(title: str, words: str, notes: Sequence[str] = ()) -> str:
+    """Render what a server sends before there is a page to show."""
+    head: dict[str, Any] = {"title": title, "lead": words, "environment": "", "figures": {}}
+    return render("waiting.html", resource("page.css"), notes=notes, **head)
 
 
 def summary(findings: Findings) -> str:
@@ -499,21 +517,3 @@ def travel_plot(travels: Sequence[Travel], colours: Mapping[str, str]) -> dict[s
             if first <= tick <= last
         ],
     }  # fmt: skip
-
-
-def spread_out(heights: Sequence[float], gap: float, lowest: float, highest: float) -> list[float]:
-    """Move labels as little as possible so that they keep a distance from each other.
-
-    They stay between ``lowest`` and ``highest``, unless there are too many.
-    """
-    from sklearn.isotonic import isotonic_regression
-
-    # Less the gaps below it, each label must only be no lower than the one before.
-    order = np.argsort(heights, kind="stable")
-    gaps = gap * np.arange(len(heights))
-    room = max(highest - gaps[-1], lowest)
-    places = np.empty(len(heights))
-    places[order] = gaps + isotonic_regression(
-        np.asarray(heights)[order] - gaps, y_min=lowest, y_max=room
-    )
-    return places.tolist()

@@ -4,25 +4,30 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple
-from unicodedata import east_asian_width
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pivec.errors import UsageError
 from pivec.figures import (
+    COLUMN,
     HAIRLINE,
     INK,
     LONE_COLOUR,
+    MARGIN,
     MUTED,
     REFERENCE_COLOUR,
-    add_heading,
+    SMALL,
+    TEXT,
     axes_at,
+    headed_figure,
+    label_points,
     literals,
-    new_figure,
+    note_lines,
     quiet_axes,
+    text_width,
+    wrapped,
 )
 from pivec.report.findings import MAX_CLASS_COLOURS, PolicyRow, PolicyTable
 from pivec.text import n_policies, short_number, thousands, without_shared_folder
@@ -42,11 +47,9 @@ METHOD_NAMES = {
     "single": "a single policy",
     "identical": "identical policies",
 }
-# Cells along a side of the map of a crowd. A cell is then about as large as the smallest point,
-# and at 50 dots an inch and its multiples a whole number of dots, which packs well.
-CELLS = 235
-KEY_ROWS = 5
-LEGEND_ENTRIES = 3 * KEY_ROWS  # of groups; the rest is counted
+LINE, GAP = 0.165, 0.2  # inches: between lines of text, between panels
+MAX_COLOURS = 36  # of groups in a legend, all different; the rest is counted
+WIDE = 30.0  # ratio of training steps above which their scale is logarithmic
 MAX_LINES = 400  # runs whose lines do not cover the points
 MAX_ARROWS = 40
 MAX_RINGS = 16
@@ -57,10 +60,6 @@ CROWD = 3000  # more points are drawn with hard edges, for the sake of the size 
 DENSE = 20_000  # more points would hide each other: cells are drawn instead
 MAX_NAMES = 12  # groups, or policies without groups, that have names on the map
 _HOLLOW = "hollow"  # a sign that classes of one policy and unknown values share
-_LETTERS, _FONT_SIZE = 18, 9.0  # of names beside points
-# Directions to try beside a point, the usual ones first, and how far away.
-_AROUND = ((1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (-1, 1), (1, -1), (-1, -1))
-_AWAY = (3.0, 10.0, 20.0, 32.0)
 
 
 class Colouring(NamedTuple):
@@ -93,174 +92,299 @@ COLOURINGS = {
 }  # fmt: skip
 
 
+class Scale(NamedTuple):
+    """Colours of numbers, evenly or by their logarithms."""
+
+    colours: Any  # of matplotlib
+    low: float
+    high: float
+    least: float = 0.0  # the smallest number above 0 on a logarithmic scale, 0 on an even one
+
+    def place(self, values: Any) -> Any:
+        """Where numbers are on the scale; on a logarithmic one, 0 has a place below the rest."""
+        if not self.least:
+            return values
+        return np.log10(np.maximum(values, self.least / 2))
+
+    def __call__(self, values: Array) -> Array:
+        """Return the colours of numbers."""
+        low, high = self.place(self.low), self.place(self.high)
+        return np.asarray(self.colours((self.place(values) - low) / (high - low)))
+
+    @property
+    def ticks(self) -> list[float]:
+        """Round numbers along it."""
+        from matplotlib.ticker import MaxNLocator
+
+        if not self.least:
+            ticks = MaxNLocator(4, steps=[1, 2, 2.5, 5, 10]).tick_values(self.low, self.high)
+            return [float(tick) for tick in ticks if self.low <= tick <= self.high]
+        decades = math.log10(self.high / self.least)
+        ones = (1, 3) if decades < 1.5 else (1,)
+        every = max(1, round(decades / 3))
+        found = [m * 10.0**k for k in range(-3, 13, every) for m in ones]
+        return [0.0] * (self.low <= 0) + [x for x in found if self.least <= x <= self.high]
+
+
+class Key(NamedTuple):
+    """What stands below a panel: entries of a legend or a scale, and notes."""
+
+    entries: Sequence[Entry] = ()
+    scale: Scale | None = None
+    notes: Sequence[str] = ()
+
+    def columns(self, width: float) -> list[int]:
+        """Numbers of the entries at the top of each column."""
+        widest = max((text_width(entry[0]) for entry in self.entries), default=0.0) + 0.32
+        rows = -(-len(self.entries) // max(1, int(width / widest)))
+        return list(range(0, len(self.entries), rows or 1))
+
+    def height(self, width: float) -> float:
+        """Inches that it takes below a panel of this width."""
+        starts = [*self.columns(width), len(self.entries)]
+        rows = starts[1] if len(starts) > 1 else 0
+        return 0.14 + 0.38 * bool(self.scale) + LINE * (rows + len(note_lines(self.notes, width)))
+
+
+class Panel(NamedTuple):
+    """A colouring of the map: of each policy, or of the cells of an image."""
+
+    name: str
+    side: float  # inches across
+    key: Key
+    paints: Array  # (n_policies or rows and columns of cells, 4)
+    values: Array  # of the policies; NaN for those that are hollow
+
+    @property
+    def title(self) -> str:
+        """What it is coloured by, in lines."""
+        known = COLOURINGS[self.name]
+        words = known.title if self.paints.ndim == 2 else known.title_of_cells
+        return wrapped(words, self.side, TEXT, most=4, weight="bold")
+
+
 def map_figure(
     policies: PolicyTable,
     subtitle: str = "",
     colour: str | None = None,
     links: Links = (),
 ) -> Figure:
-    """Draw a map of policies.
+    """Draw a map of policies that is legible in a column of a paper.
 
     Checkpoints of a run are joined in order of step, from a ring to an arrow head; policies
     without a training step are diamonds; reference policies are small and grey. Without a colour,
     "return", "group", "step", "behaviour" or "density", there is a panel for each of the first four
-    that differs between policies. Pale bands join the pairs of ``links``, which cannot be
-    distinguished. With more than 20 000 policies, means and counts per grid cell are drawn.
+    that differs between policies: a large one, and small ones of the same part of the map. Pale
+    bands join the pairs of ``links``, which cannot be distinguished. With more than 20 000
+    policies, means and counts per grid cell are drawn.
     """
     if colour is not None and colour not in COLOURINGS:
         raise UsageError(f"colour must be one of {', '.join(COLOURINGS)}, but is {colour!r}")
-    colours = [colour] if colour is not None else _panels(policies)
-    across = 2 if len(colours) > 3 else len(colours)
-    side, gap, title, key = 4.7, 0.24, 0.3, 1.12
-    top = 0.80 if subtitle else 0.55
-    width = 0.56 + across * side + (across - 1) * gap
-    height = top + -(-len(colours) // across) * (title + side + key)
-    figure = new_figure(width, height)
-    add_heading(figure, "Map of policies", subtitle)
-    for i, name in enumerate(colours):
-        row, column = divmod(i, across)
-        left = 0.28 + column * (side + gap)
-        above = top + row * (title + side + key)
-        bottom = height - above - title - side
-        axes = axes_at(figure, left, bottom, side, side, facecolor="#FCFCFD")
-        figure.text(
-            left / width,
-            1 - (above + 0.16) / height,
-            getattr(COLOURINGS[name], "title_of_cells" if len(policies) > DENSE else "title"),
-            va="center",
-            fontsize=11,
-            fontweight="bold",
-            color=INK,
-        )
-        key_axes = axes_at(figure, left, bottom - key + 0.12, side, key - 0.24)
-        quiet_axes(key_axes, frame=False)
-        key_axes.set(xlim=(0, 1), ylim=(0, 1))
-        key_axes.patch.set_visible(False)
-        places = np.array([(row.x, row.y) for row in policies])
-        quiet_axes(axes)
-        _set_limits(axes, places)
-        if len(policies) > DENSE or name == "density":
-            _draw_crowd(axes, key_axes, policies, places, name)
-        else:
-            _draw_policies(axes, key_axes, policies, places, name, links)
+    names = [colour] if colour is not None else _panels(policies)
+    direct = len(policies) <= MAX_SIGNED and 1 < len(policies.group_colours) <= MAX_NAMES
+    figure, is_complete = _draw_map(policies, subtitle, names, links, legend=not direct)
+    if not is_complete:  # some names find no room beside the points
+        figure, _ = _draw_map(policies, subtitle, names, links, legend=True)
     return figure
 
 
+def _draw_map(
+    policies: PolicyTable, subtitle: str, names: Sequence[str], links: Links, *, legend: bool
+) -> tuple[Figure, bool]:
+    """Draw panels; return whether all groups have a name, in a legend or beside their points."""
+    places = np.array([(row.x, row.y) for row in policies])
+    limits = _limits(places)
+    ratio = float(np.ptp(limits[1]) / np.ptp(limits[0]))
+    whole, n_small = COLUMN - 2 * MARGIN, len(names) - 1
+    across = 2 if n_small == 4 else max(1, min(3, n_small))
+    panels = []
+    for k, name in enumerate(names):
+        side = (whole - (across - 1) * GAP) / across if k else whole
+        if len(policies) > DENSE or name == "density":
+            panels.append(_crowd(policies, places, limits, name, side))
+        else:
+            panels.append(_coloured(policies, name, side, links if k == 0 else (), legend))
+    rows = [panels[:1], *(panels[i : i + across] for i in range(1, len(panels), across))]
+    above = [LINE * (1 + max(panel.title.count("\n") for panel in row)) + 0.07 for row in rows]
+    below = [max(panel.key.height(panel.side) for panel in row) for row in rows]
+    heights = [a + row[0].side * ratio + b for row, a, b in zip(rows, above, below, strict=True)]
+    top = sum(heights) + GAP * len(rows)
+    figure = headed_figure(COLUMN, top, "Map of policies", subtitle)
+    is_complete = True
+    for row, over, height in zip(rows, above, heights, strict=True):
+        for k, panel in enumerate(row):
+            left, tall = MARGIN + k * (panel.side + GAP), panel.side * ratio
+            bottom = top - over - tall
+            axes = axes_at(figure, left, bottom, panel.side, tall, facecolor="#FCFCFD")
+            quiet_axes(axes)
+            axes.set(xlim=limits[0], ylim=limits[1], aspect="equal")
+            looks: dict[str, Any] = {"fontsize": TEXT, "fontweight": "bold", "color": INK}
+            axes.annotate(
+                panel.title, (0, 1), (0, 5), "axes fraction", "offset points", va="bottom", **looks
+            )
+            _draw_key(figure, panel, left, bottom)
+            if panel.paints.ndim == 3:
+                looks = {"origin": "lower", "interpolation": "nearest", "aspect": "equal"}
+                looks["extent"] = tuple(limits.ravel().tolist())
+                axes.imshow(panel.paints, zorder=3, **looks)
+            else:
+                named = _draw_policies(axes, policies, places, panel, links, far=not legend)
+                is_complete = is_complete and (named or panel.name != "group" or legend)
+        top -= height + GAP
+    return figure, is_complete
+
+
+def _limits(places: Array) -> Array:
+    """Ends of both axes around all points, with the same scale: a panel is at most a bit tall."""
+    low, high = places.min(axis=0), places.max(axis=0)
+    half = (high - low) / 2
+    half += 0.09 * max(float(half.max()), 1e-9)
+    half[0] = max(half[0], half[1] / 1.1)
+    half[1] = max(half[1], half[0] * 0.55)
+    middle = (low + high) / 2
+    return np.stack([middle - half, middle + half], axis=1)
+
+
 def _panels(policies: PolicyTable) -> list[str]:
-    """Name the colourings under which policies differ, and their number where there is a crowd."""
+    """Name the colourings under which policies differ, and their number where there is a crowd.
+
+    The first one is drawn large: groups, which have names.
+    """
     own = policies.compared
     different: dict[str, set[Any]] = {
-        "return": {row.mean_return for row in own if math.isfinite(row.mean_return)},
         "group": {row.group for row in own},
+        "return": {row.mean_return for row in own if math.isfinite(row.mean_return)},
         "step": {row.step for row in own if row.step is not None},
     }
+    if len(policies.group_colours) > MAX_COLOURS:  # of which several have the same
+        del different["group"]
     shown = [name for name, values in different.items() if len(values) > 1] or ["group"]
     extra = ["behaviour"] * policies.classes_differ + ["density"] * (len(policies) > DENSE)
     return [*shown, *extra]
 
 
-def _draw_policies(
-    axes: Axes, key: Axes, policies: PolicyTable, places: Array, colour: str, links: Links
-) -> None:
-    """Draw a point for each policy, and lines between them."""
-    from matplotlib.collections import LineCollection
+def _coloured(policies: PolicyTable, name: str, side: float, links: Links, legend: bool) -> Panel:
+    """Choose the colours of points and what stands below them; ``links`` are explained there."""
     from matplotlib.colors import to_rgba_array
 
+    is_large = side == COLUMN - 2 * MARGIN
+    few = is_large and len(policies) <= MAX_SIGNED and name != "behaviour"
+    signs = {
+        "ring: first checkpoint": few and 0 < len(policies.runs) <= MAX_RINGS,
+        "arrow: last checkpoint": few and 0 < len(policies.runs) <= MAX_ARROWS,
+        "pale band: cannot be distinguished": bool(_shown_links(links, name)),
+    }
+    values = np.zeros(len(policies))
+    if name == "group":
+        of_group = policies.group_colours
+        paints = to_rgba_array([of_group.get(row.group, LONE_COLOUR) for row in policies])
+        key = Key(_group_entries(policies, legend))
+    elif name == "behaviour":
+        of_class = policies.class_colours
+        paints = to_rgba_array([of_class.get(row.behaviour or 0, "none") for row in policies])
+        values[paints[:, 3] == 0] = np.nan
+        key = Key(_class_entries(policies, 15 if is_large else 5))
+        signs |= {"policies of the same class behave alike": is_large}
+    else:
+        values = _values(policies, name)
+        # In few steps for a crowd, which packs well.
+        scale = _scale(values, name, 256 if len(policies) <= CROWD else 20)
+        paints, key = scale(values), Key(scale=scale)
+        own = [not row.reference for row in policies]
+        signs[f"hollow: {COLOURINGS[name].unknown}"] = bool(np.isnan(values[own]).any())
+    notes = [sign for sign, there in signs.items() if there]
+    return Panel(name, side, key._replace(notes=notes), paints, values)
+
+
+def _shown_links(links: Links, name: str) -> Links:
+    return links if name == "behaviour" or len(links) <= MAX_LINKS_BEHIND else ()
+
+
+def _draw_policies(
+    axes: Axes, policies: PolicyTable, places: Array, panel: Panel, links: Links, *, far: bool
+) -> bool:
+    """Draw a point for each policy, lines between them and names; return whether all have room."""
+    from matplotlib.collections import LineCollection
+
+    name, is_large = panel.name, panel.side == COLUMN - 2 * MARGIN
     size = float(np.clip(58.0 * (60.0 / len(policies)) ** 0.6, 2.5, 58.0))
-    behaviour = colour == "behaviour"
-    links = links if behaviour or len(links) <= MAX_LINKS_BEHIND else ()
-    if len(links):  # pale bands, which lines along runs do not hide
+    size = max(2.0, size * (panel.side / 4.7) ** 1.2)
+    if len(links := _shown_links(links, name)):  # pale bands, which lines along runs do not hide
         width = float(np.clip(0.55 * np.sqrt(size), 1.0, 4.0))
         looks: dict[str, Any] = {"colors": HAIRLINE, "zorder": 1.5, "capstyle": "round"}
         bands = LineCollection(list(places[np.asarray(links)]), linewidths=width, **looks)
         axes.add_collection(bands, autolim=False)
-    of_group = policies.group_colours
-    if not behaviour:
-        _draw_runs(axes, policies, places, of_group if colour == "group" else None, size)
-    values = np.zeros(len(policies))
-    signs = {"pale band: cannot be distinguished": len(links) > 0}
-    if colour == "group":
-        paints = to_rgba_array([of_group.get(row.group, LONE_COLOUR) for row in policies])
-        _draw_group_key(key, policies)
-    elif behaviour:
-        of_class = policies.class_colours
-        paints = to_rgba_array([of_class.get(row.behaviour or 0, "none") for row in policies])
-        values[paints[:, 3] == 0] = np.nan
-        _draw_class_key(key, policies)
-        signs = {"policies of the same class behave alike": True}
-    else:
-        values = _values(policies, colour)
-        # In few steps for a crowd, which packs well.
-        scale, low, high = _scale(values, colour, 256 if len(policies) <= CROWD else 20)
-        paints = scale((values - low) / (high - low))
-        _draw_scale(key, scale, (low, high), colour)
-        own = [not row.reference for row in policies]
-        signed = colour == "return" and len(policies) <= MAX_SIGNED
-        n_runs = len(policies.runs) if signed else 0
-        signs = {
-            "ring: first checkpoint": 0 < n_runs <= MAX_RINGS,
-            "arrow: the last": 0 < n_runs <= MAX_ARROWS,
-            f"hollow: {COLOURINGS[colour].unknown}": bool(np.isnan(values[own]).any()),
-            **signs,
-        }
-    if colour != "group":
-        _draw_note(key, signs)
-    _draw_points(axes, policies, places, values, paints, size, best_on_top=colour == "return")
-    anchors = _named(policies, places, colour)
-    radius = np.sqrt(size) / 2 + 1.0
-    if anchors:
-        numbers = list(anchors.values())
-        _draw_labels(axes, places[numbers], list(anchors), places, radius, bold=behaviour)
+    if name != "behaviour":
+        of_group = policies.group_colours if name == "group" else None
+        _draw_runs(axes, policies, places, of_group, size, is_large)
+    _draw_points(axes, policies, places, panel, size)
+    anchors = _named(policies, places, name) if is_large or name == "behaviour" else {}
+    if not anchors:
+        return len(policies.group_colours) < 2
+    numbers, colours = list(anchors.values()), [INK] * len(anchors)
+    if name == "group":
+        colours = [policies.group_colours.get(policies[i].group, INK) for i in numbers]
+    found = label_points(
+        axes,
+        places[numbers],
+        literals(list(anchors), 26),
+        colours,
+        places,
+        np.sqrt(size) / 2 + 1.0,
+        "bold" if name == "behaviour" else "normal",
+        far=far and is_large,
+    )
+    return found == len(anchors)
 
 
-def _draw_crowd(axes: Axes, key: Axes, policies: PolicyTable, places: Array, colour: str) -> None:
-    """Draw what lies at each spot: a mean, the commonest group or class, or the number."""
+def _crowd(policies: PolicyTable, places: Array, limits: Array, name: str, side: float) -> Panel:
+    """Choose the colours of cells: a mean, the commonest group or class, or the number."""
     from matplotlib.colors import to_rgba, to_rgba_array
 
+    # A cell is about as large as the smallest point, and at 50 dots an inch and its multiples a
+    # whole number of dots, which packs well.
+    across = round(50 * side)
+    up = max(1, round(across * float(np.ptp(limits[1]) / np.ptp(limits[0]))))
     own = np.array([not row.reference for row in policies])
-    ends = np.array([axes.get_xlim(), axes.get_ylim()])
-    at = (places - ends[:, 0]) / np.ptp(ends, axis=1) * CELLS
-    column, row = np.clip(at.astype(np.intp), 0, CELLS - 1).T
-    cell = row * CELLS + column
+    at = (places - limits[:, 0]) / np.ptp(limits, axis=1) * (across, up)
+    column, row = np.clip(at.astype(np.intp), 0, (across - 1, up - 1)).T
+    cell, n_cells = row * across + column, across * up
 
     def sums(which: NDArray[np.bool_], values: Array | None = None) -> Array:
         weights = None if values is None else values[which]
-        return np.bincount(cell[which], weights, CELLS * CELLS).astype(np.float64)
+        return np.bincount(cell[which], weights, n_cells).astype(np.float64)
 
     there = sums(own)
-    colours = np.zeros((CELLS * CELLS, 4))  # transparent
+    colours = np.zeros((n_cells, 4))  # transparent
     colours[sums(~own) > 0] = to_rgba(REFERENCE_COLOUR)
     colours[there > 0] = to_rgba(LONE_COLOUR)
-    if colour in ("group", "behaviour"):
+    if name in ("group", "behaviour"):
         of_name: dict[Any, str] = dict(
-            policies.group_colours if colour == "group" else policies.class_colours
+            policies.group_colours if name == "group" else policies.class_colours
         )
         number = {name: k for k, name in enumerate(of_name)}
-        value, n = COLOURINGS[colour].value, len(number) + 1
+        value, n = COLOURINGS[name].value, len(number) + 1
         numbers = np.array([number.get(value(row), n - 1) for row in policies])
         codes, counts = np.unique(cell[own] * n + numbers[own], return_counts=True)
         # Written in the order of the counts, the largest stays; of equal ones the first number.
         codes = codes[np.lexsort((-codes, counts))]
         table = to_rgba_array([*of_name.values(), LONE_COLOUR])
         colours[codes // n] = table[codes % n]
-        (_draw_group_key if colour == "group" else _draw_class_key)(key, policies)
+        key = Key(_group_entries(policies) if name == "group" else _class_entries(policies, 5))
     else:
-        values = np.full(CELLS * CELLS, np.nan)
-        if colour == "density":
-            values[there > 0] = np.log10(there[there > 0])
+        values = np.full(n_cells, np.nan)
+        if name == "density":
+            values[there > 0] = there[there > 0]
         else:
-            of_policies = _values(policies, colour)
+            of_policies = _values(policies, name)
             known = ~np.isnan(of_policies)
             np.divide(sums(known, of_policies), sums(known), out=values, where=sums(known) > 0)
         known = ~np.isnan(values)
-        scale, low, high = _scale(values, colour, 20)
-        colours[known] = scale((values[known] - low) / (high - low))
-        _draw_scale(key, scale, (low, high), colour)
+        scale = _scale(values, name, 20)
+        colours[known] = scale(values[known])
         unknown = bool((~known & (there > 0)).any())
-        _draw_note(key, {f"grey: {COLOURINGS[colour].unknown}": unknown})
-    image, extent = colours.reshape(CELLS, CELLS, 4), tuple(ends.ravel().tolist())
-    axes.imshow(image, extent=extent, origin="lower", interpolation="nearest", zorder=3)
-    axes.set(xlim=ends[0], ylim=ends[1])
+        key = Key(scale=scale, notes=[f"grey: {COLOURINGS[name].unknown}"] * unknown)
+    return Panel(name, side, key, colours.reshape(up, across, 4), there)
 
 
 def _values(policies: PolicyTable, colour: str) -> Array:
@@ -271,17 +395,20 @@ def _values(policies: PolicyTable, colour: str) -> Array:
     return values
 
 
-def _scale(values: Array, colour: str, steps: int) -> tuple[Any, float, float]:
-    """Return a colour map in so many steps, and the values at its ends."""
+def _scale(values: Array, colour: str, steps: int) -> Scale:
+    """Choose a scale in so many steps; numbers and far training steps have a logarithmic one."""
     from matplotlib import colormaps
     from matplotlib.colors import ListedColormap
 
     known = values[~np.isnan(values)]
     low, high = (float(known.min()), float(known.max())) if len(known) else (0.0, 1.0)
+    least = float(known[known > 0].min(initial=np.inf))
+    is_wide = colour == "density" or (colour == "step" and high > WIDE * least)
     if low == high:
-        low, high = low - 0.5, high + 0.5
+        low, high = (low / 2, high * 2) if is_wide else (low - 0.5, high + 0.5)
     shades = np.linspace(*COLOURINGS[colour].ends, steps)
-    return ListedColormap(colormaps[COLOURINGS[colour].scale](shades)), low, high
+    colours = ListedColormap(colormaps[COLOURINGS[colour].scale](shades))
+    return Scale(colours, low, high, least if is_wide else 0.0)
 
 
 def _named(policies: PolicyTable, places: Array, colour: str) -> dict[str, int]:
@@ -326,18 +453,18 @@ def _draw_points(
     axes: Axes,
     policies: PolicyTable,
     places: Array,
-    values: Array,
-    paints: Array,
+    panel: Panel,
     size: float,
-    best_on_top: bool,
 ) -> None:
+    values, paints = panel.values, panel.paints
     reference = np.array([row.reference for row in policies])
     has_step = np.array([row.step is not None for row in policies])
     edged = size > 12
 
     def scatter(which: NDArray[Any], **looks: Any) -> None:
         if len(places[which]):
-            axes.scatter(*places[which].T, **looks)
+            # As shapes, a crowd would make SVG and PDF large.
+            axes.scatter(*places[which].T, rasterized=len(policies) > CROWD, **looks)
 
     scatter(reference, s=0.45 * size, c=REFERENCE_COLOUR, linewidths=0, zorder=2.5)
     for shape, part, scale in (
@@ -351,11 +478,11 @@ def _draw_points(
             part & np.isnan(values),
             facecolors="white",
             edgecolors=LONE_COLOUR,
-            linewidths=0.8,
+            linewidths=0.8 if edged else 0.5,
             **looks,
         )
         known = np.flatnonzero(part & ~np.isnan(values))
-        if best_on_top:
+        if panel.name == "return":  # the best on top
             known = known[np.argsort(values[known], kind="stable")]
         scatter(
             known,
@@ -368,22 +495,13 @@ def _draw_points(
         )
 
 
-def _set_limits(axes: Axes, places: Array) -> None:
-    """Show all points in a square with the same scale on both axes."""
-    low, high = places.min(axis=0), places.max(axis=0)
-    middle = (low + high) / 2
-    half = float(max((high - low).max() / 2, 1e-9)) * 1.09
-    axes.set_xlim(middle[0] - half, middle[0] + half)
-    axes.set_ylim(middle[1] - half, middle[1] + half)
-    axes.set_aspect("equal")
-
-
 def _draw_runs(
     axes: Axes,
     policies: PolicyTable,
     places: Array,
     of_group: dict[str, str] | None,
     size: float,
+    is_large: bool,
 ) -> None:
     """Join the checkpoints of each run: a ring at the first, an arrow head at the last."""
     from matplotlib.collections import LineCollection
@@ -391,7 +509,7 @@ def _draw_runs(
     runs = policies.runs
     if not runs or len(runs) > MAX_LINES:
         return
-    few = len(runs) <= MAX_ARROWS and len(policies) <= MAX_SIGNED
+    few = is_large and len(runs) <= MAX_ARROWS and len(policies) <= MAX_SIGNED
     lines = [places[numbers] for numbers in runs.values()]
     colours = [of_group[name] if of_group else "#8C959F" for name in runs]
     axes.add_collection(
@@ -399,7 +517,7 @@ def _draw_runs(
             lines,
             colors=colours,
             linewidths=1.0 if few else 0.5,
-            alpha=0.65 if few else 0.3,
+            alpha=0.65 if few else 0.3 if len(policies) > MAX_SIGNED else 0.5,
             zorder=2,
             capstyle="round",
         ),
@@ -428,40 +546,55 @@ def _draw_runs(
         axes.scatter(starts[:, 0], starts[:, 1], size * 2.2, zorder=4, **looks)
 
 
-def _draw_note(key: Axes, signs: dict[str, bool]) -> None:
-    """Say in the last line what signs mean, as far as they are there."""
-    note = " · ".join(sign for sign, there in signs.items() if there)
-    key.text(0.0, 0.02, note, fontsize=8.5, color=MUTED)
+def _draw_key(figure: Figure, panel: Panel, left: float, bottom: float) -> None:
+    """Draw entries or a scale, and notes, below a panel; places are in inches."""
+    key, side = panel.key, panel.side
+    height = key.height(side)
+    axes = axes_at(figure, left, bottom - height, side, height)
+    quiet_axes(axes, frame=False)
+    axes.set(xlim=(0, side), ylim=(height, 0))  # inches from the upper left corner
+    axes.patch.set_visible(False)
+    starts, down = key.columns(side), 0.1
+    for k, (words, paint, marker) in enumerate(key.entries):
+        column = sum(k >= start for start in starts) - 1
+        x, y = column * side / max(1, len(starts)), down + LINE * (k - starts[column] + 0.5)
+        looks: dict[str, Any] = {"c": paint, "linewidths": 1.0 if marker == "x" else 0.0}
+        if paint == _HOLLOW:
+            looks = {"facecolors": "white", "edgecolors": LONE_COLOUR, "linewidths": 0.8}
+        if paint != "none":
+            axes.scatter([x + 0.06], [y], s=34, marker=marker, **looks)
+        x += 0.17 * (paint != "none")
+        axes.text(x, y, words, va="center_baseline", fontsize=SMALL, color=INK)
+    down += 0.04 + LINE * (starts[1] if len(starts) > 1 else len(key.entries))
+    if key.scale:
+        _draw_scale(axes, key.scale, side, down, panel.name)
+        down += 0.38
+    for k, line in enumerate(note_lines(key.notes, side)):
+        axes.text(0, down + LINE * k, line, va="top", fontsize=SMALL, color=MUTED)
 
 
-def _draw_scale(key: Axes, scale: Any, ends: tuple[float, float], colour: str) -> None:
-    """Draw a horizontal colour bar with a few ticks."""
-    from matplotlib.ticker import FuncFormatter, MaxNLocator
-
-    bar = key.inset_axes((0.0, 0.68, 1.0, 0.17))
-    bar.imshow(
+def _draw_scale(key: Axes, scale: Scale, side: float, down: float, colour: str) -> None:
+    """Draw a horizontal colour bar, and as many ticks as have room."""
+    low, high = scale.place(scale.low), scale.place(scale.high)
+    key.imshow(
         np.linspace(0, 1, 256)[None, :],
         aspect="auto",
-        cmap=scale,
-        extent=(*ends, 0, 1),
+        cmap=scale.colours,
+        extent=(0, side, down + 0.14, down),
     )
-    bar.set_yticks([])
-    if colour == "density":
-        # The scale is of logarithms.
-        numbers = [m * 10**k for k in range(9) for m in ((1, 3) if ends[1] < 3 else (1,))]
-        ticks = [n for n in numbers if ends[0] <= np.log10(n) <= ends[1]]
-        bar.set_xticks(np.log10(ticks), [short_number(n) for n in ticks])
-    else:
-        bar.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
-    if colour == "step":
-        bar.xaxis.set_major_formatter(FuncFormatter(lambda value, _: short_number(value)))
-    bar.tick_params(length=2.5, width=0.6, labelsize=9, color=MUTED, labelcolor=MUTED, pad=2)
-    for spine in bar.spines.values():
-        spine.set_visible(False)
+    key.set(xlim=(0, side), ylim=(key.get_ylim()[0], 0))
+    free = -1.0
+    for tick in scale.ticks:
+        words = f"{tick:g}" if colour == "return" else short_number(tick)
+        half = text_width(words) / 2
+        x = float(np.clip((scale.place(tick) - low) / (high - low) * side, half, side - half))
+        if x - half > free:
+            free = x + half + 0.08
+            key.text(x, down + 0.19, words, ha="center", va="top", fontsize=SMALL, color=MUTED)
 
 
-def _draw_group_key(key: Axes, policies: PolicyTable) -> None:
-    """Draw a legend of groups in columns; groups that do not fit are counted."""
+def _group_entries(policies: PolicyTable, legend: bool = True) -> list[Entry]:
+    """List groups, policies of none and reference policies; groups that do not fit are counted."""
     own = policies.compared
     others = []
     if any(not row.group for row in own):
@@ -469,117 +602,34 @@ def _draw_group_key(key: Axes, policies: PolicyTable) -> None:
         others.append(("no run", LONE_COLOUR, "D" if with_steps else "o"))
     others += _reference_entry(policies)
     of_group = policies.group_colours
-    names = without_shared_folder(list(of_group))
+    names = literals(without_shared_folder(list(of_group)), 26)
     entries = [(name, paint, "o") for name, paint in zip(names, of_group.values(), strict=True)]
-    room = LEGEND_ENTRIES - len(others)
+    room = MAX_COLOURS - len(others)
     if len(entries) > room:
         entries[room - 1 :] = [(f"… and {thousands(len(names) - room + 1)} more", "none", "o")]
-    _draw_entries(key, entries + others, KEY_ROWS)
+    return entries * legend + others
 
 
-def _draw_class_key(key: Axes, policies: PolicyTable) -> None:
-    """Draw a legend of the largest behaviour classes; the rest is counted."""
+def _class_entries(policies: PolicyTable, room: int) -> list[Entry]:
+    """List the largest behaviour classes; the rest is counted."""
     sizes, colours = policies.class_sizes, policies.class_colours
     named = list(colours)[:MAX_CLASS_COLOURS]
-    entries = [(f"{number}: {n_policies(sizes[number])}", colours[number], "o") for number in named]
-    more, alone = len(colours) - len(named), len(sizes) - len(colours)
+    alone = len(sizes) - len(colours)
     unknown = sum(row.behaviour is None for row in policies)
-    room = 3 * (KEY_ROWS - 1)
-    others = [(f"+ {thousands(more)} smaller", LONE_COLOUR, "o")] if more else []
-    if alone:
-        others.append((f"{thousands(alone)} like no other", _HOLLOW, "o"))
+    others = [(f"{thousands(alone)} like no other", _HOLLOW, "o")] if alone else []
     if unknown:
         others.append((f"{thousands(unknown)} not known", MUTED, "x"))
     others += _reference_entry(policies)
-    _draw_entries(key, [*entries[: room - len(others)], *others], KEY_ROWS - 1)
+    n_named = min(len(named), room - len(others) - (len(colours) > room - len(others)))
+    entries = [
+        (f"{number}: {n_policies(sizes[number])}", colours[number], "o")
+        for number in named[:n_named]
+    ]
+    if more := len(colours) - n_named:
+        grey = n_named == len(named)
+        entries.append((f"+ {thousands(more)} smaller", LONE_COLOUR if grey else "none", "o"))
+    return [*entries, *others]
 
 
 def _reference_entry(policies: PolicyTable) -> list[Entry]:
     return [("reference", REFERENCE_COLOUR, "o")] if any(row.reference for row in policies) else []
-
-
-def _draw_entries(key: Axes, entries: Sequence[Entry], key_rows: int) -> None:
-    """Draw a legend, down its columns; long names get wide columns while there is room."""
-    short = all(len(words) <= 18 for words, _, _ in entries)
-    columns, in_column = 3, key_rows
-    if len(entries) <= 2 * key_rows and not short:
-        columns, in_column = 2, -(-len(entries) // 2)
-    shown = literals([words for words, _, _ in entries], 18 if columns == 3 else 27)
-    for k, (_, paint, marker) in enumerate(entries):
-        column, line = divmod(k, in_column)
-        x, y = column / columns, 0.90 - 0.205 * line
-        looks: dict[str, Any] = {"c": paint, "linewidths": 1.0 if marker == "x" else 0.0}
-        if paint == _HOLLOW:
-            looks = {"facecolors": "white", "edgecolors": LONE_COLOUR, "linewidths": 0.8}
-        key.scatter([x + 0.014], [y], s=34, marker=marker, **looks)
-        key.text(
-            x + (0.04 if paint != "none" else 0.0),
-            y - 0.008,
-            shown[k],
-            va="center",
-            fontsize=8.8,
-            color=INK,
-        )
-
-
-def _draw_labels(
-    axes: Axes, anchors: Array, texts: Sequence[str], places: Array, radius: float, bold: bool
-) -> None:
-    """Write texts beside their anchors so that they cover no point of ``places`` and no other text.
-
-    Those that find no room are left out. A label that is not close to its anchor gets a thin line
-    to it. The limits of the axes must be set.
-    """
-    from matplotlib.patheffects import withStroke
-
-    # All in points of 1/72 inch.
-    size = axes.get_figure().get_size_inches() * 72 * axes.get_position().size  # type: ignore[union-attr]
-    low = np.array([axes.get_xlim()[0], axes.get_ylim()[0]])
-    scale = np.array([np.ptp(axes.get_xlim()), np.ptp(axes.get_ylim())]) / size
-    dots, taken = (places - low) / scale, list[tuple[Array, Array]]()
-    for anchor, text in zip((anchors - low) / scale, literals(texts, _LETTERS), strict=True):
-        # Fonts that lack a letter cannot be asked for its width.
-        ems = sum(1.05 if east_asian_width(letter) in "WF" else 0.62 for letter in text)
-        half = _FONT_SIZE * np.array([max(ems, 0.7), 1.1]) / 2
-        box = _free_box(anchor, half, dots, radius, taken, size)
-        if box is None:
-            continue
-        taken.append(box)
-        nearest = np.clip(anchor, *box)
-        if np.linalg.norm(nearest - anchor) > radius + 2 * _AWAY[0]:
-            ends = np.array([anchor, nearest]) * scale + low
-            axes.plot(*ends.T, color=MUTED, linewidth=0.6, zorder=4.5)
-        x, y = ((box[0] + box[1]) / 2 * scale + low).tolist()
-        axes.text(
-            x,
-            y,
-            text,
-            ha="center",
-            va="center",
-            fontsize=_FONT_SIZE,
-            fontweight="bold" if bold else "normal",
-            color=INK,
-            zorder=5,
-            path_effects=[withStroke(linewidth=2.2, foreground="white", alpha=0.85)],
-        )
-
-
-def _free_box(
-    anchor: Array,
-    half: Array,
-    dots: Array,
-    radius: float,
-    taken: Sequence[tuple[Array, Array]],
-    frame: Array,
-) -> tuple[Array, Array] | None:
-    """Find the nearest box beside an anchor that is in the frame and covers nothing."""
-    for away, direction in product(_AWAY, np.array(_AROUND)):
-        middle = anchor + direction * ((away + radius) / np.linalg.norm(direction) + half)
-        low, high = middle - half, middle + half
-        if (low < 2).any() or (high > frame - 2).any():
-            continue
-        if any((low < other[1]).all() and (other[0] < high).all() for other in taken):
-            continue
-        if (np.maximum(low - dots, dots - high).max(axis=1) > radius).all():
-            return low, high
-    return None

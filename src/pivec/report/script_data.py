@@ -12,7 +12,8 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import compress, islice
+from functools import partial
+from itertools import chain, compress, islice
 from operator import index
 from pathlib import Path
 from typing import Any
@@ -54,7 +55,10 @@ _PARTS, _AVERAGES = 10, 16  # regions and means of features of a pair
 
 
 def page_data(findings: Findings, live: str = "") -> Content:
-    """Collect everything that the script shows, as values that JSON can hold."""
+    """Collect everything that the script shows, as values that JSON can hold.
+
+    ``live`` is the version of the data on a page whose server can be asked for more.
+    """
     policies, colours = findings.policies, findings.policies.group_colours
     number = {name: k for k, name in enumerate(colours)}
     content: Content = {
@@ -97,9 +101,10 @@ def page_data(findings: Findings, live: str = "") -> Content:
         ],
         "runNote": printable(findings.run_note),
         "media": panel_media(findings),
+        "episodes": episode_data(findings),
     }
     content |= _distances(findings, size_of(content))
-    return content | {"words": _words(content)}
+    return content | {"words": _words(content, is_live=bool(live))}
 
 
 def _policy_columns(rows: PolicyTable, number: dict[str, int]) -> dict[str, Column]:
@@ -267,6 +272,42 @@ def run_story(findings: Findings, group: str, story: RunExplanation | None = Non
     }
 
 
+def episode_data(findings: Findings) -> Content | None:
+    """Return the map of episodes; ``unusual`` are those to mark, farthest first. None without."""
+    if (found := findings.episodes) is None:
+        return None
+    rows = {label: i for i, label in enumerate(findings.policies.labels)}
+    # A sixteen-thousandth of the map cannot be seen, and packs better.
+    step = 2.0 ** (math.frexp(float(np.ptp(found.positions, axis=0).max()))[1] - 14)
+    positions = np.rint(found.positions / step) * step
+    with np.errstate(over="ignore"):  # as good as infinite
+        times = found.times.astype(np.float16)
+    return {
+        "n": len(found),
+        "policy": numbers([rows[label] for label in found.policies], "i4"),
+        "number": numbers(found.episodes, "i4"),
+        "kind": numbers(found.kind, "u1"),
+        "x": numbers(positions[:, 0], "f4"),
+        "y": numbers(positions[:, 1], "f4"),
+        "times": numbers(times, "f4"),
+        "returns": numbers(found.returns, "f4"),
+        "length": numbers(found.lengths, "i4"),
+        "seed": text("" if seed < 0 else str(seed) for seed in found.seeds.tolist()),
+        "unusual": found.unusual.tolist(),
+        "kinds": [
+            {
+                "number": kind.number,
+                "name": printable(kind.name),
+                "share": _short(kind.share),
+                "policy": rows[kind.policy],
+                "episode": kind.episode,
+            }
+            for kind in found.kinds.kinds
+        ],
+        "words": found.words,
+    }
+
+
 def decomposition_data(
     found: Decomposition,
     features: Sequence[Feature],
@@ -392,9 +433,11 @@ def _pair_columns(pairs: Pairs, known: Container[str] = ("low", "overlap")) -> C
     return content
 
 
-def _words(content: Content) -> str:
-    """Say what the page's own distances are worth, and what this file does not hold."""
+def _words(content: Content, *, is_live: bool) -> str:
+    """Say what the page's own distances are worth, and what it does not hold."""
     serve = "For all exact distances, run pivec serve OUT, where OUT is this comparison's folder."
+    if is_live:
+        serve = "The distance of two selected policies is exact."
     if content["pairs"]:
         return ""
     if content["points"]:
@@ -406,8 +449,8 @@ def _words(content: Content) -> str:
         )
     if content["near"]:
         k = content["near"]["k"]
-        return f"This file contains only the {k} nearest neighbours of each policy. {serve}"
-    return f"This file contains no distances. {serve}" if content["n"] > 1 else ""
+        return f"This page contains only the {k} nearest neighbours of each policy. {serve}"
+    return f"This page contains no distances. {serve}" if content["n"] > 1 else ""
 
 
 # Numbers are little-endian, the first bytes of all before the second bytes of all and so on: bytes
@@ -556,18 +599,20 @@ def _squares(rows: NDArray[Any], pairs: NDArray[np.intp]) -> Array:
     return np.concatenate([np.einsum("ij,ij->i", part, part) for part in differences])
 
 
-# Pictures beside the page: `pivec explain` and `pivec regions` leave them, with JSON that names
-# them. Folders may come from strangers: only pictures within the folder are named, and only those
-# that belong to this comparison.
+# Pictures beside the page: `pivec explain`, `unusual` and `regions` leave them, with JSON that
+# names them. Folders may come from strangers: only pictures within the folder are named, and only
+# those that belong to this comparison.
 
 _PICTURES = (".webp", ".png")
 _BYTES, _ALL_BYTES = (
     1 << 24,
     1 << 26,
 )  # of a JSON file (64 regions of 350 features take half), of all
-_FOLDERS, _PAIRS, _CLIPS, _FRAMES = 400, 200, 20, 400  # that are looked at
+_FOLDERS, _PAIRS, _CLIPS, _FRAMES, _EPISODES = 400, 200, 20, 400, 1000  # that are looked at
+_STEPS = 1 << 20  # of a clip, and of anything else that is counted in it
 _LETTERS = 4000  # of a text
 _SAME = 1e-3  # of a distance: another comparison has another one
+_SIZE = "width", "height"  # of a frame
 # What reading a file with another content may raise.
 _BROKEN = (KeyError, TypeError, ValueError, AttributeError, OverflowError)
 
@@ -575,34 +620,38 @@ _BROKEN = (KeyError, TypeError, ValueError, AttributeError, OverflowError)
 def panel_media(findings: Findings) -> Content:
     """Return what the panel shows of pairs: rows by number, addresses relative to the page."""
     folder = findings.log.folder
+    explained = list(_explanations(folder))
     return {
         "notable": [
             {"words": words, "rows": list(rows)} for words, rows in findings.notable_pairs.items()
         ],
-        "pairs": explained_pairs(findings, folder),
+        "pairs": explained_pairs(findings, folder, explained),
+        "episodes": episode_clips(findings, folder, explained),
         "regions": region_pictures(findings, folder),
     }
 
 
-def explained_pairs(findings: Findings, folder: Path) -> list[Content]:
+def explained_pairs(
+    findings: Findings, folder: Path, explained: Iterable[tuple[Path, Content]]
+) -> list[Content]:
     """Find clips and pictures of pairs that were explained in this comparison."""
     rows = {row.label: i for i, row in enumerate(findings.policies)}
     result: dict[frozenset[int], Content] = {}
-    for file, content in _explanations(folder):
+    for file, content in explained:
         with suppress(*_BROKEN):
-            explanation = content["decomposition"]
-            a, b = (rows[label] for label in explanation["labels"])
+            a, b = (rows[label] for label in content["labels"])
             if a == b or len(result) >= _PAIRS:
                 continue
             if not math.isclose(
-                explanation["distance"], findings.distance(a, b), rel_tol=_SAME, abs_tol=1e-9
+                content["distance"], findings.distance(a, b), rel_tol=_SAME, abs_tol=1e-9
             ):
                 continue
+            clip = partial(clip_data, address=_finder(folder, file.parent))
             shown = {
                 "a": a,
                 "b": b,
                 "page": _address(folder, file.with_name("explain.html")),
-                "clips": _with_pictures(folder, file.parent, content.get("clips"), _CLIPS, _clip),
+                "clips": _with_pictures(folder, file.parent, content.get("clips"), _CLIPS, clip),
                 "frames": _with_pictures(
                     folder, file.parent, content.get("frames"), _FRAMES, _frame
                 ),
@@ -610,6 +659,45 @@ def explained_pairs(findings: Findings, folder: Path) -> list[Content]:
             if shown["page"] or shown["clips"] or shown["frames"]:
                 result.setdefault(frozenset((a, b)), shown)
     return list(result.values())
+
+
+def episode_clips(
+    findings: Findings, folder: Path, explained: Iterable[tuple[Path, Content]]
+) -> list[Content]:
+    """Find clips of episodes that are stored with this comparison, from their first step on.
+
+    They are sides of clips of pairs, of unusual episodes and of behaviour classes.
+    """
+    rows = {row.label: i for i, row in enumerate(findings.policies)}
+    unusual = folder / "unusual.json"
+    sources = [(unusual, _read(folder, unusual) or {}), *explained]
+    found: dict[tuple[int, int], Content] = {}
+    for file, content in sources:
+        entries: list[Any] = []
+        with suppress(*_BROKEN):
+            known = content.get("clips") or (), content.get("behaviours") or ()
+            entries = list(islice(chain(*known), _CLIPS))
+        for entry in entries:
+            with suppress(*_BROKEN):
+                clip = clip_data(entry, _finder(folder, file.parent))
+                for sheet in clip["sheets"]:
+                    label, episode = sheet["label"], sheet["episode"]
+                    if sheet["first"] or episode is None or len(found) >= _EPISODES:
+                        continue
+                    if findings.seed(label, episode) != sheet["seed"]:
+                        continue
+                    key = rows[label], episode
+                    if key in found and found[key]["sheets"][0]["last"] >= sheet["last"]:
+                        continue
+                    found[key] = {
+                        "policy": rows[label],
+                        "episode": episode,
+                        "title": f"{label}, episode {episode}",
+                        "words": f"seed {sheet['seed']}",
+                        "fps": clip["fps"],
+                        "sheets": [sheet],
+                    }
+    return list(found.values())
 
 
 def region_pictures(findings: Findings, folder: Path) -> list[Content]:
@@ -633,18 +721,66 @@ def _with_pictures(
 ) -> list[Content]:
     """Make what the page shows of entries, leaving out what is broken or has no picture."""
     result: list[Content] = []
+    find = _finder(folder, home)
     for entry in entries if isinstance(entries, list) else ():
         with suppress(*_BROKEN):
-            shown, file = make(entry), home / entry["path"]
-            if len(str(file)) > _LETTERS or file.suffix.lower() not in _PICTURES:
-                continue
-            if (address := _address(folder, file)) and len(result) < most:
+            shown = make(entry)
+            if (address := find(entry["path"])) and len(result) < most:
                 result.append({"src": address} | shown)
     return result
 
 
-def _clip(entry: Content) -> Content:
-    return {"title": _text(entry["title"]), "words": _text(entry["caption"])}
+def clip_data(entry: Content, address: Callable[[Any], str | None]) -> Content:
+    """Return what `web/player.ts` shows of a clip; without sheets unless all of them are there."""
+    sheets, fps = [], float(entry.get("fps") or 0.0)
+    if 0.0 < fps < _STEPS:
+        with suppress(*_BROKEN):
+            sheets = [_sheet(sheet, address(sheet["path"])) for sheet in entry.get("sheets") or ()]
+    return {
+        "title": _text(entry["title"]),
+        "words": _text(entry["caption"]),
+        "fps": fps if sheets else 0.0,
+        "sheets": sheets,
+    }
+
+
+def _sheet(entry: Content, src: str | None) -> Content:
+    positive = {name: index(entry[name]) for name in ("every", "frames", "columns", *_SIZE)}
+    first, last = index(entry["first"]), index(entry["last"])
+    texts, captions = list(map(_text, entry["texts"])), list(map(index, entry["captions"]))
+    if not (
+        src is not None
+        and all(0 < value < _STEPS for value in positive.values())
+        and 0 <= first <= last < _STEPS
+        and positive["frames"] == -(-(last - first) // positive["every"]) + 1
+        and len(captions) in (0, positive["frames"])
+        and all(0 <= k < len(texts) for k in captions)
+    ):
+        raise ValueError("a sheet that cannot be shown")
+    return {
+        "src": src,
+        "label": _text(entry["label"]),
+        "episode": None if entry["episode"] is None else index(entry["episode"]),
+        "seed": index(entry["seed"]),
+        "first": first,
+        "last": last,
+        **positive,
+        "isEnd": entry["is_end"] is True,
+        "texts": texts,
+        "captions": captions,
+    }
+
+
+def _finder(folder: Path, home: Path) -> Callable[[Any], str | None]:
+    """Make a function that returns the address of a picture below a folder."""
+
+    def address(path: Any) -> str | None:
+        file = home / path
+        if len(str(file)) > _LETTERS or file.suffix.lower() not in _PICTURES:
+            return None
+        return _address(folder, file)
+
+    return address
 
 
 def _frame(entry: Content) -> Content:
@@ -663,7 +799,7 @@ def _text(value: Any) -> str:
 
 
 def _explanations(folder: Path) -> Iterator[tuple[Path, Content]]:
-    """Find explanations of pairs: of folders of their own, then those of the overview."""
+    """Find media of explanations: in folders of their own, then in that of the overview."""
     root = folder / FOLDER
     names: list[str] = []
     with suppress(OSError):
@@ -674,10 +810,21 @@ def _explanations(folder: Path) -> Iterator[tuple[Path, Content]]:
         content = _read(folder, file) if left > 0 else None
         if content is not None:
             left -= file.stat().st_size
-            yield file, content
+            yield file, _media_of(content)
     file = root / "explain.json"
-    pairs = (_read(folder, file) or {}).get("pairs")
-    yield from ((file, pair) for pair in (pairs if isinstance(pairs, list) else ()))
+    content = _read(folder, file) or {}
+    pairs = content.get("pairs")
+    yield from ((file, _media_of(pair)) for pair in (pairs if isinstance(pairs, list) else ()))
+    yield file, _media_of(content)  # clips of behaviour classes
+
+
+def _media_of(explanation: Any) -> Content:
+    """Keep of an explanation what this page needs: the labels, the distance, pictures and clips."""
+    kept: Content = {}
+    with suppress(*_BROKEN):
+        kept = {name: explanation.get(name) for name in ("frames", "clips", "behaviours")}
+        kept |= {name: explanation["decomposition"][name] for name in ("labels", "distance")}
+    return kept
 
 
 def _read(folder: Path, file: Path) -> Content | None:

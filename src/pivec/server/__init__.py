@@ -14,7 +14,6 @@ from pivec.arguments import Range, checked
 from pivec.errors import MissingExtra
 from pivec.options import ReplayOptions
 from pivec.terminal import say
-from pivec.text import n_policies
 
 __all__ = ["serve"]
 
@@ -30,13 +29,15 @@ def serve(
 ) -> None:
     """Serve the page of a comparison to browsers on this computer, until Ctrl-C.
 
-    In addition to ``report.html``, this page has exact distances, what differs between any two
-    policies, clips made on request, and policies that are added to the folder meanwhile.
+    In addition to ``report.html``, this page has the exact distance of any two policies, what
+    differs between them, clips made on request, and policies that are added to the folder
+    meanwhile. While distances are computed, or `pivec.watch` waits for the first checkpoints, it
+    says so.
 
     Parameters
     ----------
     out : path
-        The folder of a comparison.
+        The folder of a comparison, or one where `pivec.watch` is making it.
     port : int
         Where to listen; 0 takes a free one.
     options : ReplayOptions, optional
@@ -59,10 +60,8 @@ def serve(
         server, address = make_server(Handlers(latest, options or ReplayOptions()), listener)
         # Ctrl-C is how a server ends, so it is no failure; what it was doing has been ended.
         with contextlib.suppress(KeyboardInterrupt):
-            space = latest.snapshot.space
             if not quiet:
-                environment = space.collected.get("environment") or "an environment"
-                say(f"{n_policies(len(space.descriptions))} in {environment}")
+                say(latest.opening)
             say(f"Page: {address}")
             if not quiet:
                 say(

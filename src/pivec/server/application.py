@@ -11,10 +11,12 @@ import secrets
 import signal
 import socket
 import threading
+import time
+from base64 import b64encode
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Collection, Iterator
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, lru_cache
 from itertools import islice
 from operator import attrgetter
@@ -35,7 +37,18 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from pivec import explanations, report
 from pivec.characterizations import Measured, Space
 from pivec.errors import PivecError, UsageError
-from pivec.explanations import FOLDER, ComparisonFolder, PairExplanation, stored_states
+from pivec.explanations import (
+    FOLDER,
+    Clip,
+    ClipPlan,
+    ComparisonFolder,
+    Drawn,
+    FirstFrame,
+    Frame,
+    PairExplanation,
+    Sheet,
+    stored_states,
+)
 from pivec.files import read_regular
 from pivec.options import ReplayOptions
 from pivec.parallel import Tell, current, using
@@ -43,12 +56,14 @@ from pivec.results import plain
 from pivec.run_log import RUN, RunLog
 from pivec.statistics import LEVEL
 from pivec.terminal import encodable, printable, say
-from pivec.text import n_policies
+from pivec.text import n_policies, percent
+from pivec.workflows.watch import FirstCheckpoints
 
 T = TypeVar("T")
 Pair = tuple[int, int]
 Answer = dict[str, Any]  # JSON
 FileVersion = tuple[int, int, int] | None
+FolderVersions = tuple[tuple[FileVersion, ...], tuple[FileVersion, ...]]
 _HOST = "127.0.0.1"
 _MAX_CONNECTIONS = 256
 _MAX_WAITING = 128  # connections without a complete request
@@ -58,6 +73,7 @@ _CACHED_PAIRS = 32  # each has some MB where states have hundreds of features
 _MANY = 1000  # policies whose distances take a while
 _EXPLAINED = 400  # explained pairs that are looked for
 _INTERVAL = 1.0  # seconds between looks at the folder
+_BRIEF, _RELOAD = 2.0, 2  # seconds that a browser waits for a page, and then asks again
 _MAX_PICTURE = 1 << 26  # bytes
 _WAITING, _KNOWN = 8, 256  # requests for clips that wait, and answers that are kept
 _CLIPS = 2
@@ -83,21 +99,50 @@ HEADERS = {
 class NotFound(PivecError):
     """There is no such policy, or no such clips."""
 
+    status = 404
+
+
+class NotReady(PivecError):
+    """There is nothing to show yet."""
+
+    status = 503
+
 
 class Snapshot:
     """A comparison at one moment: what its page shows, and the differences of its policies.
 
     `page`, `pair`, `run` and `explanation` are slow, and must be called by one thread at a time.
+    ``added`` in its data has the number of times that policies were added since the first snapshot,
+    and of each policy that with which it came; 0 for those that were there at first.
     """
 
-    def __init__(self, folder: Path, space: Space, measured: Measured | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        space: Space,
+        measured: Measured | None = None,
+        before: Snapshot | None = None,
+    ) -> None:
         self.folder, self.space = folder, space
         measured = measured or report.measure_space(space, folder)
         self.findings = found = report.Findings.of(space, measured, RunLog(folder))
-        data = report.page_data(found)
+        data = report.page_data(found, live="yes")
         self.version = hashlib.sha256(_json(data)).hexdigest()[:16]
+        self.is_exact = data["pairs"] is not None or data["n"] < 2
+        self.words: str = data["words"] or ("All distances are exact." if data["n"] > 1 else "")
+        policies = space.descriptions.policies
+        known = before.arrivals if before else {info.identity: 0 for info in policies}
+        is_more = any(info.identity not in known for info in policies)
+        self.round: int = (before.round if before else 0) + is_more
+        self.arrivals: dict[str, int] = {
+            info.identity: known.get(info.identity, self.round) for info in policies
+        }
+        data["live"] = self.version
+        rounds = [self.arrivals[info.identity] for info in policies]
+        data["added"] = {"round": self.round, "rounds": report.numbers(rounds, "i4")}
         head = {"summary": report.summary(found), "figures": report.key_figures(found)}
-        self.data = _json(data | {"live": self.version} | head)
+        self._content = data | head
+        self.data = _json(self._content)
         self._rows = {label: row for row, label in enumerate(space.descriptions.labels)}
         self.pair = lru_cache(_CACHED_PAIRS)(self._pair)
         self.run = lru_cache(_CACHED_PAIRS)(self._run)
@@ -106,7 +151,7 @@ class Snapshot:
     @cached_property
     def page(self) -> bytes:
         """The page, as HTML."""
-        return encodable(report.report_html(self.findings, live=self.version)).encode()
+        return encodable(report.report_html(self.findings, live=self._content)).encode()
 
     def rows(self, a: str, b: str) -> Pair:
         """Find two policies by their whole labels."""
@@ -116,6 +161,16 @@ class Snapshot:
         if a == b:
             raise UsageError(f"expected two policies, but both are {a!r}: choose another")
         return self._rows[a], self._rows[b]
+
+    def episode(self, label: str, number: str) -> tuple[int, int]:
+        """Find an episode of a policy, by the whole label and the number of the episode."""
+        if label not in self._rows:
+            raise NotFound(f"there is no policy {label!r} (any more)")
+        row = self._rows[label]
+        n = int(self.space.descriptions.n_episodes[row])
+        if not (number.isascii() and number.isdigit() and len(number) < 10 and int(number) < n):
+            raise NotFound(f"{label!r} has no episode {number!r}: expected 0 to {n - 1}")
+        return row, int(number)
 
     def _pair(self, i: int, j: int) -> bytes:
         """Return all that is known of two policies, as JSON; None is what is not known.
@@ -198,7 +253,7 @@ def printable_texts(content: Any) -> Any:
 
 
 class LatestSnapshot:
-    """The newest snapshot of a folder that others may write to meanwhile.
+    """The newest snapshot of a folder that others may write to meanwhile; `refresh` takes it.
 
     A space whose policies have no positions yet is incomplete, and waited for.
     """
@@ -206,17 +261,88 @@ class LatestSnapshot:
     def __init__(self, folder: Path, quiet: bool = False) -> None:
         self.folder = folder
         self._quiet = quiet
-        self._shown = self._seen = folder_versions(folder)
+        self._current: Snapshot | None = None
+        self._shown: FolderVersions | None = None
+        self._seen = folder_versions(folder)
         self._reported: set[str] = set()
-        space = Space.load(folder)
-        if not _is_complete(space):
+        self._computing: tuple[str, float] | None = None  # what, and since when
+        self._failure = ""
+        self._opened, self._opened_at = self._load(), self._seen
+        if self._opened is None and FirstCheckpoints.load(folder) is None:
             raise UsageError(
                 f"the policies of {folder} have no positions on a map yet: wait for the command "
                 "that writes there, or run it again"
             )
-        if len(space.descriptions) > _MANY and not quiet:
-            say(f"Computing the distances between {n_policies(len(space.descriptions))}")
-        self.snapshot = Snapshot(folder, space)
+        if self._opened is not None:
+            self._begin(self._opened)
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The newest snapshot, which must be there."""
+        if self._current is None:
+            raise NotReady(self.status()["words"])
+        return self._current
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether there is a snapshot."""
+        return self._current is not None
+
+    @property
+    def opening(self) -> str:
+        """Say what there is to show at first."""
+        if (space := self._opened) is None:
+            return str(self.status()["words"])
+        environment = space.collected.get("environment") or "an environment"
+        return f"{n_policies(len(space.descriptions))} in {environment}"
+
+    def status(self) -> Answer:
+        """Return what a line about the state of the page needs, as JSON.
+
+        ``state`` is waiting (for ``checkpoints``), computing (for ``seconds``), ready or failed,
+        and ``words`` describe it. The rest is that of the newest snapshot, also while another is
+        computed; ``exact`` is whether its page has all distances.
+        """
+        current, computing = self._current, self._computing
+        found = FirstCheckpoints.load(self.folder) if current is None else None
+        seconds, failure = None, self._failure
+        if computing is not None:
+            state, (words, since) = "computing", computing
+            seconds = round(time.monotonic() - since)
+        elif found is not None:
+            state, words = "waiting", found.words
+        elif current is None or failure:
+            state, words = "failed", failure or "There are no results, and none are being made."
+        else:
+            state, words = "ready", current.words
+        return {
+            "state": state,
+            "words": printable(words),
+            "seconds": seconds,
+            "checkpoints": found and {"found": found.found, "needed": found.needed},
+            "version": current.version if current else "",
+            "policies": len(current.space.descriptions) if current else 0,
+            "round": current.round if current else 0,
+            "exact": bool(current and current.is_exact),
+        }
+
+    def waiting_page(self) -> bytes:
+        """Return the page that is shown before there is a snapshot, as HTML."""
+        status, notes = self.status(), []
+        title = {"waiting": "Waiting for checkpoints", "computing": "Computing distances"}
+        if found := status["checkpoints"]:
+            if found["found"] < found["needed"]:
+                notes.append(
+                    f"pivec watch compares them when there are {found['needed']}; for fewer, use "
+                    "--at-least."
+                )
+            if (checked := FirstCheckpoints.checked(self.folder)) is not None:
+                clock = time.strftime("%H:%M:%S", time.localtime(checked))
+                notes.append(f"It last checked for new ones at {clock}.")
+        if status["state"] != "failed":
+            notes.append("The report appears here by itself.")
+        heading = title.get(status["state"], "Nothing to show")
+        return encodable(report.waiting_html(heading, status["words"], notes)).encode()
 
     def refresh(self) -> None:
         """Take another snapshot if the files have changed, and not since the last look."""
@@ -224,32 +350,64 @@ class LatestSnapshot:
         stable, self._seen = now == self._seen, now
         if now == self._shown or not stable:
             return
-        before, same = self.snapshot, now[0] == self._shown[0]
+        before = self._current
         try:
-            space = before.space if same else Space.load(self.folder)
-            if _is_complete(space):
-                measured = before.findings.measured if same else None
-                self.snapshot = Snapshot(self.folder, space, measured)
-                n, n_before = len(space.descriptions), len(before.space.descriptions)
-                if n != n_before and not self._quiet:
-                    say(f"{n_policies(n)} now, {n_before} before")
+            if before is not None and self._shown is not None and now[0] == self._shown[0]:
+                self._take(before.space, before.findings.measured)
+            elif (space := self._opened if now == self._opened_at else self._load()) is not None:
+                self._take(space)
+            self._failure = ""
         except Exception as error:  # the page stays as it was, and the server continues
             reason = str(error) if isinstance(error, PivecError | OSError) else repr(error)
+            unchanged = "; the page is unchanged" if before else ""
+            self._failure = f"{self.folder} cannot be shown: {reason}{unchanged}"
             if reason not in self._reported:
                 self._reported.add(reason)
-                words = f"{self.folder} has changed, but cannot be shown: {reason}"
-                say(f"pivec: {words}; the page is unchanged", error=True)
+                say(f"pivec: {self._failure}", error=True)
+        self._computing, self._opened = None, None
         self._shown = now
+
+    def _load(self) -> Space | None:
+        """Load the space; None if it is incomplete, or `pivec watch` will make it."""
+        try:
+            space = Space.load(self.folder)
+        except UsageError:
+            if FirstCheckpoints.load(self.folder) is None:
+                raise
+            return None
+        return space if _is_complete(space) else None
+
+    def _take(self, space: Space, measured: Measured | None = None) -> None:
+        before, n = self._current, len(space.descriptions)
+        if measured is None:
+            self._begin(space)
+        if before is None and n > _MANY and not self._quiet:
+            say(f"Computing the distances of {n_policies(n)}")
+        self._current = Snapshot(self.folder, space, measured, before)
+        if self._quiet:
+            return
+        if before is None:
+            say(f"{n_policies(n)} shown. {self._current.words}")
+        elif n != (n_before := len(before.space.descriptions)):
+            say(f"{n_policies(n)} now, {n_before} before")
+
+    def _begin(self, space: Space) -> None:
+        """Note that distances are computed."""
+        words = f"Computing the distances of {n_policies(len(space.descriptions))}"
+        if self._current is not None:
+            words += f"; until then, the page shows {len(self._current.space.descriptions)}"
+        self._computing = words, time.monotonic()
 
 
 def _is_complete(space: Space) -> bool:
     return space.positions is not None and not np.isnan(space.positions).any()
 
 
-def folder_versions(folder: Path) -> tuple[tuple[FileVersion, ...], tuple[FileVersion, ...]]:
+def folder_versions(folder: Path) -> FolderVersions:
     """Return versions of the files of a folder: of its space, and of what the page shows beside."""
     explained = islice(sorted(folder.glob(f"{FOLDER}/*/explain.json")), _EXPLAINED)
-    beside = (folder / RUN, folder / "regions.json", folder / FOLDER / "explain.json", *explained)
+    known = (RUN, "regions.json", "unusual.json", f"{FOLDER}/explain.json")
+    beside = (*(folder / name for name in known), *explained)
     spaces = folder / report.SPACE / "space.npz", folder / "space.npz"
 
     def version(file: Path) -> FileVersion:
@@ -314,10 +472,10 @@ class WorkerThread:
 
 @dataclass(frozen=True)
 class ClipRequest:
-    """The pair to make clips of, and how its episodes are replayed."""
+    """The pair, or a policy and its episode, to make clips of, and how episodes are replayed."""
 
     folder: Path
-    explanation: PairExplanation
+    wanted: PairExplanation | tuple[str, int]
     replaying: ReplayOptions
 
 
@@ -376,9 +534,20 @@ class ClipMaker:
                 return
             key, request = self._waiting.popitem()
             self._set(key, _clip_answer("working", "replaying episodes to draw them"))
+
+        def hear(_: ClipRequest, message: int | Answer) -> None:
+            """Hear the number of the process, then how far it is."""
+            with self._lock:
+                if self._stopped:
+                    raise PivecError("the server has stopped")
+                if isinstance(message, int):
+                    self._process = message
+                else:
+                    self._set(key, message)
+
         try:
             (reply,) = current().map(
-                make_clips, [request], on_message=self._begun, name=lambda _: "the clip", apart=True
+                make_clips, [request], on_message=hear, name=lambda _: "the clip", apart=True
             )
             answer = reply.content
             if reply.failure is not None:
@@ -389,53 +558,80 @@ class ClipMaker:
             self._process = 0
             self._set(key, answer)
 
-    def _begun(self, _request: ClipRequest, process: int) -> None:
-        with self._lock:
-            if self._stopped:
-                raise PivecError("the server has stopped")
-            self._process = process
-
 
 def make_clips(request: ClipRequest, tell: Tell) -> Answer:
-    """Replay and draw both policies, in the process that was started for it.
+    """Replay and draw episodes, in the process that was started for it.
 
     Pictures are kept below the folder, under names that identify their content: all pairs share
-    them.
+    them. What is told meanwhile has the share that is done, and the first frames of clips.
     """
     tell(os.getpid())
-    folder, chosen = request.folder, request.replaying
-    states = stored_states(folder, request.explanation.labels)
+    folder, wanted, chosen = request.folder, request.wanted, request.replaying
+    labels = wanted.labels if isinstance(wanted, PairExplanation) else wanted[:1]
+    states = stored_states(folder, labels)
     comparison = ComparisonFolder(folder, Space.load(folder), states)
     media = folder / FOLDER / MEDIA
     if not media.resolve().is_relative_to(folder.resolve()):
         raise UsageError(f"{media} is a link to a place outside {folder}: remove it")
-    # What could not be explained is said beside the numbers, not here.
-    explanation = replace(request.explanation, notes=())
     replayer = explanations.Replayer(comparison, chosen)
-    with using(chosen.engine, chosen.jobs):
-        made = explanations.with_media(explanation, comparison, replayer, media, n_clips=_CLIPS)
+    begun: list[Answer] = []
+
+    def on_drawn(plan: ClipPlan | None, drawn: Drawn) -> None:
+        if plan is not None and drawn.first:
+            begun.append(_begun_clip(plan, drawn.first))
+        words = f"drawing, {percent(drawn.share)} done"
+        answer = _clip_answer("working", words) | {"share": drawn.share, "clips": begun}
+        tell(printable_texts(answer), seldom=not drawn.first)
+
+    frames: Sequence[Frame] = ()
+    if isinstance(wanted, PairExplanation):
+        # What could not be explained is said beside the numbers, not here.
+        explained = replace(wanted, notes=())
+        with using(chosen.engine, chosen.jobs):
+            made = explanations.with_media(
+                explained, comparison, replayer, media, n_clips=_CLIPS, on_drawn=on_drawn
+            )
+        frames, clips, notes = made.frames, made.clips, made.notes
+    else:
+        with using("serial"):  # another process for a single clip would only have to start
+            plan = explanations.plan_episode(comparison, replayer, *wanted)
+            clips = explanations.make_clips([plan], replayer, media / "clips", on_drawn=on_drawn)
+        notes = tuple(clip.reason for clip in clips if clip.reason)
 
     def address(path: Path) -> str:
         return f"{MEDIA}/{quote(path.relative_to(folder).as_posix())}"
 
-    clips = [
-        {"src": address(clip.path), "title": clip.title, "words": clip.caption}
-        for clip in made.clips
+    shown = [
+        {"src": address(clip.path)} | report.clip_data(asdict(clip), address)
+        for clip in clips
         if clip.path is not None
     ]
-    frames = [
+    pictures = [
         {"src": address(frame.path), "region": frame.visit.region, "policy": frame.visit.policy}
-        for frame in made.frames
+        for frame in frames
         if frame.path is not None
     ]
-    more = f" (and {len(made.notes) - 1} more)" if len(made.notes) > 1 else ""
-    words = f"{made.notes[0]}{more}" if made.notes else ""
-    answer = _clip_answer("done" if clips or frames else "failed", words)
-    return answer | {"clips": printable_texts(clips), "frames": printable_texts(frames)}
+    more = f" (and {len(notes) - 1} more)" if len(notes) > 1 else ""
+    answer = _clip_answer(
+        "done" if shown or pictures else "failed", f"{notes[0]}{more}" if notes else ""
+    )
+    return answer | {"clips": shown, "frames": printable_texts(pictures)}
+
+
+def _begun_clip(plan: ClipPlan, first: Sequence[FirstFrame]) -> Answer:
+    """Return a clip of nothing but its first frames, which the answer contains."""
+    sheets, addresses = [], {}
+    for number, (segment, frame) in enumerate(zip(plan.segments, first, strict=True)):
+        start = replace(segment, last=segment.first, captions=segment.captions[:1], is_end=False)
+        path = Path(str(number))
+        sheets.append(Sheet.of(start, path, 1, 1, frame.width, frame.height))
+        addresses[path] = f"data:image/webp;base64,{b64encode(frame.content).decode('ascii')}"
+    clip = Clip(plan.title, plan.caption, fps=1.0, sheets=tuple(sheets))
+    return report.clip_data(asdict(clip), addresses.get)
 
 
 def _clip_answer(state: str, words: str) -> Answer:
-    return {"state": state, "words": printable(words), "clips": [], "frames": []}
+    return {"state": state, "words": printable(words), "share": 0.0, "clips": [], "frames": []}
 
 
 @dataclass(frozen=True)
@@ -452,7 +648,7 @@ class Handlers:
         """Make the application; a mistake is answered by a sentence."""
 
         def sentence(_: Request, error: Exception) -> Response:
-            status = 404 if isinstance(error, NotFound) else 400
+            status = getattr(error, "status", 400)
             return JSONResponse({"error": printable(str(error))}, status)
 
         routes = [
@@ -471,11 +667,20 @@ class Handlers:
         return app
 
     async def _page(self, _: Request) -> Response:
+        """Return the page, whose version is its ETag, or one that waits for it."""
+        if not self.latest.is_ready:
+            with contextlib.suppress(TimeoutError):  # few policies are measured in a moment
+                await asyncio.wait_for(self.worker.call(bool), _BRIEF)
+        if not self.latest.is_ready:
+            again = {"Refresh": str(_RELOAD)}
+            return Response(self.latest.waiting_page(), media_type="text/html", headers=again)
         snapshot = self.latest.snapshot
-        return Response(await self.worker.call(lambda: snapshot.page), media_type="text/html")
+        page = vars(snapshot).get("page") or await self.worker.call(lambda: snapshot.page)
+        tag = {"ETag": f'"{snapshot.version}"'}
+        return Response(page, media_type="text/html", headers=tag)
 
     async def _version(self, _: Request) -> Response:
-        return JSONResponse({"version": self.latest.snapshot.version})
+        return JSONResponse(self.latest.status())
 
     async def _data(self, _: Request) -> Response:
         return Response(self.latest.snapshot.data, media_type="application/json")
@@ -493,14 +698,24 @@ class Handlers:
         return Response(answer, media_type="application/json")
 
     async def _clips(self, request: Request) -> Response:
-        """Return the state of the clips of two policies; POST has them made."""
-        snapshot, rows = self._asked(request)
-        key = snapshot.identities(*rows)
+        """Return the state of the clips of two policies, or of an episode; POST has them made."""
+        key: tuple[Any, ...]
+        wanted: PairExplanation | tuple[str, int]
+        of_episode = "episode" in request.query_params
+        if of_episode:
+            snapshot = self.latest.snapshot
+            label, episode = _parameters(request, "policy", "episode")
+            row, number = snapshot.episode(label, episode)
+            key, wanted = (*snapshot.identities(row), number), (label, number)
+        else:
+            snapshot, rows = self._asked(request)
+            key = snapshot.identities(*rows)
         answer = self.clip_maker.answer(key)
         if request.method == "POST" and (answer is None or answer["state"] == "failed"):
-            explanation = await self.worker.call(snapshot.explanation, *rows)
-            wanted = ClipRequest(self.latest.folder, explanation, self.replaying)
-            answer = self.clip_maker.submit(key, wanted)
+            if not of_episode:
+                wanted = await self.worker.call(snapshot.explanation, *rows)
+            made = ClipRequest(self.latest.folder, wanted, self.replaying)
+            answer = self.clip_maker.submit(key, made)
         if answer is None:
             raise NotFound("these clips do not exist (any more): request them again")
         return JSONResponse(answer)
@@ -525,6 +740,7 @@ class Handlers:
                 await asyncio.sleep(self.interval)
                 await self.worker.call(self.latest.refresh)
 
+        self.worker.submit(self.latest.refresh)  # before anything that is asked
         task = asyncio.create_task(watch())
         try:
             yield

@@ -97,9 +97,13 @@ class EpisodeClusters:
     centres: Array  # (n_clusters, n_directions), that of the largest cluster first
     separation: float  # mean silhouette, from −1 to 1; NaN for one cluster
 
+    def coordinates(self, points: Array) -> Array:
+        """Coordinates of points in the directions in which they differ most."""
+        return np.asarray((points - self.mean) @ self.axes)
+
     def assign(self, points: Array) -> tuple[NDArray[np.intp], Array]:
         """Return the cluster of each point, and the squared distance from its centre."""
-        squares = squared_euclidean((points - self.mean) @ self.axes, self.centres)
+        squares = squared_euclidean(self.coordinates(points), self.centres)
         kinds = squares.argmin(axis=1)
         return kinds, np.take_along_axis(squares, kinds[:, None], axis=1)[:, 0]
 

@@ -4,7 +4,8 @@ All results of a comparison are in one folder:
 
 states/        the store
 space/         the fitted characterization and the descriptions
-distances.csv  distances.png  pairs.csv  map.csv  kinds.csv  map.png  report.html  run.json
+distances.csv  distances.png  pairs.csv  map.csv  map.png  report.html  run.json
+kinds.csv      episodes.csv   of episodes
 
 For more than 1000 policies distances.npz replaces distances.csv. `Comparison` is the same result
 for code and notebooks.
@@ -37,6 +38,7 @@ from pivec.options import (
     CollectOptions,
     CompareKeywords,
     DescribeOptions,
+    FigureOptions,
     PrecisionOptions,
     ReplayKeywords,
     ReplayOptions,
@@ -86,6 +88,7 @@ if TYPE_CHECKING:
         RunExplanation,
         Unusual,
     )
+    from pivec.report import EpisodeMap
 
 Array = NDArray[np.float64]
 _MAX_INFLUENCES = 5 << 28  # bytes of influences that a space may hold
@@ -93,7 +96,7 @@ _GROWTH = 1.1, 2.0  # by what factor a policy's episodes may grow in a round
 
 
 @on_engine
-@takes_options(CollectOptions, DescribeOptions, PrecisionOptions)
+@takes_options(CollectOptions, DescribeOptions, PrecisionOptions, FigureOptions)
 def compare(
     env: Any,
     policies: Any = None,
@@ -140,8 +143,8 @@ def compare(
     if policies is None:
         env, policies = None, env
     given = {"episodes": episodes, "seed": seed} | options
-    collecting, describing, precision = split_options(
-        given, CollectOptions, DescribeOptions, PrecisionOptions
+    collecting, describing, precision, figures = split_options(
+        given, CollectOptions, DescribeOptions, PrecisionOptions, FigureOptions
     )
     log = RunLog(check_folder(out), command)
     method, earlier, collecting = prepare(describing, collecting, progress)
@@ -150,7 +153,7 @@ def compare(
         log.settings |= collector.settings
         if collector.acting:
             log.settings["episodes"] = episodes
-        log.settings["margin"] = precision.margin
+        log.settings |= {"margin": precision.margin, "figures": figures.format}
         data, stopped = collect_until(collector, method, precision, earlier is not None, progress)
     space = describe(data, log, method, earlier, collector.settings, stopped)
     return write(space, log, seed, data)
@@ -235,6 +238,14 @@ class Comparison(Result):
     def kinds(self) -> EpisodeKinds | None:
         """Kinds of episodes and each policy's shares of them; None without regions or states."""
         return self.findings.kinds
+
+    @property
+    def episode_map(self) -> EpisodeMap | None:
+        """The map of episodes with their kinds and unusual ones, as in episodes.csv; None as above.
+
+        Like other results, it has `table()` and `figure()`.
+        """
+        return self.findings.episodes
 
     @property
     def report(self) -> Path:

@@ -15,7 +15,8 @@ import os
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from contextlib import ExitStack, suppress
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -29,22 +30,31 @@ from pivec.errors import (
     UsageError,
 )
 from pivec.explanations import policy_coverage
-from pivec.files import check_folder, locked, make_folder
+from pivec.files import atomic_write, check_folder, locked, make_folder, read_regular
 from pivec.options import (
     CollectOptions,
     DescribeOptions,
+    FigureOptions,
     WatchKeywords,
     WatchOptions,
     split_options,
     takes_options,
 )
 from pivec.parallel import on_engine
-from pivec.policies import CheckpointWatcher, NamedPolicy, PolicyInfo, named_together, natural_key
+from pivec.policies import (
+    CheckpointWatcher,
+    NamedPolicy,
+    PolicyInfo,
+    named_together,
+    natural_key,
+    other_names,
+    warn_of_copies,
+)
 from pivec.report import SPACE, STATES, positions_of
 from pivec.rollouts import close, environment_of
 from pivec.run_log import RunLog
 from pivec.states import Store, VisitedStates, is_recorded
-from pivec.terminal import say
+from pivec.terminal import Progress, say
 from pivec.text import n_policies, percent
 from pivec.workflows.collector import Collector
 from pivec.workflows.comparison import check_same_environment, describe, lay_out, prepare, write
@@ -52,7 +62,9 @@ from pivec.workflows.comparison import check_same_environment, describe, lay_out
 _OF_POLICIES = UsageError, BadPolicyFile, BadData, EnvironmentFailure
 _OF_SPEED = {"progress", "n_jobs", "device"}  # parameters that numbers do not depend on
 _PAUSE = 4.0  # times as long as writing all files took, before they are written again
-_LOCK = ".watch"
+_LOCK, _WAITING = ".watch", "watch.json"
+_FEWEST = 2  # checkpoints that are compared if no more arrive
+_MOST = 10_000  # bytes of watch.json
 
 
 @dataclass(frozen=True)
@@ -66,8 +78,47 @@ class Round:
     seconds: float
 
 
+@dataclass(frozen=True)
+class FirstCheckpoints:
+    """What `watch` has found before there are results to show; `pivec serve` shows it meanwhile.
+
+    It is stored in watch.json, which is rewritten with each look for checkpoints, and removed when
+    there are results, or when watching ends.
+    """
+
+    found: int
+    needed: int  # to fit the space
+
+    @property
+    def words(self) -> str:
+        """Say how many there are, and what is done about it."""
+        if self.found < self.needed:
+            return f"{self.found} of {self.needed} checkpoints"
+        return f"{self.found} checkpoints: running their episodes and comparing them"
+
+    def save(self, folder: Path) -> None:
+        """Write watch.json."""
+        with atomic_write(make_folder(folder) / _WAITING, "w") as file:
+            json.dump(asdict(self), file)
+
+    @classmethod
+    def load(cls, folder: Path) -> FirstCheckpoints | None:
+        """Read watch.json; None if there is none, or it is damaged."""
+        with suppress(OSError, ValueError, TypeError, KeyError, PivecError):
+            content = json.loads(read_regular(folder / _WAITING, _MOST))
+            return cls(*(min(int(content[name]), 10**9) for name in ("found", "needed")))
+        return None
+
+    @staticmethod
+    def checked(folder: Path) -> float | None:
+        """Return when `watch` last looked for checkpoints, in seconds since the epoch."""
+        with suppress(OSError):
+            return (folder / _WAITING).stat().st_mtime
+        return None
+
+
 @on_engine
-@takes_options(CollectOptions, DescribeOptions, WatchOptions)
+@takes_options(CollectOptions, DescribeOptions, WatchOptions, FigureOptions)
 def watch(
     env: str | Callable[[], Any] | None,
     policies: Any,
@@ -81,7 +132,8 @@ def watch(
 ) -> Iterator[Round]:
     """Compare checkpoints while training writes them: a generator of rounds.
 
-    The first round runs `pivec.compare` on the existing checkpoints. Later rounds describe new
+    The first round runs `pivec.compare` as soon as there are ``at_least`` checkpoints, or on fewer,
+    but at least two, if watching ends before (``until_idle``). Later rounds describe new
     checkpoints in the same space and place them on the same map. If called again, it resumes from
     ``out``, which may also contain an existing comparison.
 
@@ -116,8 +168,11 @@ def watch(
     4 True
     """
     given = {"episodes": episodes, "seed": seed} | options
-    bundles = split_options(given, CollectOptions, DescribeOptions, WatchOptions)
+    *bundles, figures = split_options(
+        given, CollectOptions, DescribeOptions, WatchOptions, FigureOptions
+    )
     log = RunLog(check_folder(out), command)
+    log.settings["figures"] = figures.format
     return _Watch(env, policies, log, progress, *bundles).rounds()
 
 
@@ -157,6 +212,7 @@ class _Watch:
         self._written, self._cost = -math.inf, 0.0
         self._waiting: list[NamedPolicy] = []  # that arrived before there is a space
         self._said = ""
+        self._bar = Progress("checkpoints", watching.at_least, show=progress)
         if env is not None:  # before anything is waited for
             environment = environment_of(env, [], collecting)
             if self._space is not None:
@@ -170,11 +226,12 @@ class _Watch:
         idle, last = self._watching.until_idle, time.monotonic()
         if self._space is not None:
             self._say(f"resuming with {n_policies(len(_own_policies(self._space)))}")
-        with locked(make_folder(self._log.folder) / _LOCK, busy):
+        with locked(make_folder(self._log.folder) / _LOCK, busy), ExitStack() as self._waiting_for:
+            self._waiting_for.callback(self._remove_status)
             try:
                 while True:
                     self._check_folder()
-                    result = self._round()
+                    result = self._round(self._watching.at_least)
                     if result is not None:
                         yield result
                     if result is not None or self._watcher.n_incomplete:
@@ -183,6 +240,10 @@ class _Watch:
                         break
                     if result is None or idle != 0:
                         time.sleep(self._watching.every)
+                # Results of fewer checkpoints than asked for are better than none.
+                fewest = min(_FEWEST, self._watching.at_least)
+                if self._space is None and (result := self._round(fewest)):
+                    yield result
             except (GeneratorExit, KeyboardInterrupt) as stop:
                 if self._is_behind:
                     self._say("writing the files of the last round (Ctrl-C again to skip)")
@@ -196,10 +257,10 @@ class _Watch:
                 raise
             self._write(always=True)
         if self._space is None:
-            raise UsageError(
-                f"expected {self._watching.at_least} or more checkpoints to fit a space, but found "
-                f"{len(self._waiting) or 'none'}{self._missing}: check the paths, or lower "
-                "at_least"
+            raise PivecError(
+                f"expected {self._watching.at_least} checkpoints, or at least {fewest}, but found "
+                f"{len(self._waiting) or 'none'}{self._missing}: check the paths, or wait longer "
+                "(--until-idle)"
             )
 
     def _check_folder(self) -> None:
@@ -210,14 +271,12 @@ class _Watch:
                 "same command to start again"
             )
 
-    def _round(self) -> Round | None:
-        """Add new checkpoints, and write the files that are due."""
+    def _round(self, at_least: int) -> Round | None:
+        """Add new checkpoints, of which the first round needs some, and write due files."""
         start = time.perf_counter()
         arrived = self._waiting + self._watcher.poll()
-        n_there = len(named_together([named.info for named in arrived]))
-        if self._space is None and n_there < self._watching.at_least:
+        if self._space is None and not self._are_enough(arrived, at_least):
             self._waiting = arrived
-            self._say(f"waiting: {n_there} of {self._watching.at_least} checkpoints{self._missing}")
             return None
         new: tuple[str, ...] = ()
         outside: tuple[str, ...] = ()
@@ -245,6 +304,28 @@ class _Watch:
             return None
         return Round(new, self._space, fitted, outside, time.perf_counter() - start)
 
+    def _are_enough(self, arrived: Sequence[NamedPolicy], at_least: int) -> bool:
+        """Report how many checkpoints the first round would have, and whether they suffice."""
+        n, wanted = len(named_together([named.info for named in arrived])), self._watching.at_least
+        first = FirstCheckpoints(n, n if n >= at_least else wanted)
+        first.save(self._log.folder)
+        if n >= at_least:
+            self._bar.__exit__()
+            self._say(first.words)
+            return True
+        n_copies = len({(named.info.source, named.info.label) for named in arrived}) - n
+        more = (f" ({n_copies} more identical to these)" if n_copies else "") + self._missing
+        if not self._said:
+            self._say(f"comparing begins at {wanted} checkpoints; for fewer, use --at-least")
+            self._waiting_for.enter_context(self._bar)
+        self._bar.advance(n - self._bar.done, more.strip(" ,"))
+        if not self._bar.is_drawn:
+            self._say(first.words + more)
+        return False
+
+    def _remove_status(self) -> None:
+        (self._log.folder / _WAITING).unlink(missing_ok=True)
+
     @property
     def _missing(self) -> str:
         missing = self._watcher.missing
@@ -266,6 +347,7 @@ class _Watch:
                 store = Store(self._store)
                 with store.writing():
                     store.relabel(named)
+            _warn_of_new_copies(kept, [policy.info for policy in arrived], named)
             acting = {policy.info.identity: policy for policy in arrived}
             self._play([replace(acting[key], info=names[key]) for key in acting if key in names])
             store = Store(self._store)
@@ -311,6 +393,14 @@ class _Watch:
         method, _, _ = prepare(self._describing, self._collecting, self._progress)
         settings = Store(self._store).settings
         self._space = describe(self._load(infos), self._log, method, None, settings)
+        if len(infos) < self._watching.at_least:
+            with self._log.stage("describe", goes_on=True):
+                warnings.warn(
+                    f"the space was fitted on {n_policies(len(infos))}, although --at-least asks "
+                    f"for {self._watching.at_least}: {self._refitting}",
+                    PivecWarning,
+                    stacklevel=2,
+                )
         self._space.save(self._log.folder / SPACE)
         self._has_warned = False
 
@@ -343,17 +433,21 @@ class _Watch:
         if notable and not self._has_warned:
             self._has_warned = True
             first, n = notable[0], n_policies(len(space.descriptions) - space.n_placed)
-            remedy = "it is refitted when there are twice as many"
-            if not self._watching.refit:
-                remedy = "to refit it as policies appear, run the same command with --refit"
             warnings.warn(
                 f"{percent(first.share)} of the states of {first.policy!r} are outside the space, "
-                f"which was fitted on {n} ({first.words}): {remedy}; "
+                f"which was fitted on {n} ({first.words}): {self._refitting}; "
                 f"`pivec unusual {self._log.folder}` lists such policies",
                 PivecWarning,
                 stacklevel=2,
             )
         return tuple(row.policy for row in notable)
+
+    @property
+    def _refitting(self) -> str:
+        """Say when the space will be fitted on more policies."""
+        if self._watching.refit:
+            return "it is refitted when there are twice as many"
+        return "to refit it as policies appear, run the same command with --refit"
 
     def _write(self, *, always: bool = False) -> None:
         """Write distances, figures and the page, if they are out of date and due."""
@@ -368,8 +462,33 @@ class _Watch:
         if not (traits.influences or traits.exact or traits.no_intervals):
             data = self._load(_own_policies(space))
         self._space = write(space, self._log, self._collecting.seed, data).space
+        self._remove_status()
         self._is_behind, self._written = False, time.monotonic()
         self._cost = self._written - start
+
+
+def _warn_of_new_copies(
+    kept: Sequence[PolicyInfo], arrived: Sequence[PolicyInfo], named: Sequence[PolicyInfo]
+) -> None:
+    """Report the policies that were merged when the ``arrived`` ones were ``named`` with others."""
+    before = {info.identity: info for info in kept}
+    sources: dict[str, set[str]] = {}
+    for info in arrived:
+        sources.setdefault(info.identity, set()).add(info.source)
+    merged, n_copies = [], 0
+    for info in named:
+        known = before.get(info.identity, replace(info, metadata={}))
+        names = {info.label, *other_names(info)} - {known.label, *other_names(known)}
+        copies = sources.get(info.identity, set()) - {known.source}
+        # Copies arrive again when work resumes, and names change when runs of the same name appear.
+        if names and copies:
+            n_copies += min(len(names), len(copies))
+            merged.append(info)
+    if merged:
+        are = "is" if n_copies == 1 else "are"
+        warn_of_copies(
+            f"{n_copies} checkpoint{'s' * (n_copies != 1)} {are} identical to others", merged
+        )
 
 
 def _own_policies(space: Space | None) -> list[PolicyInfo]:

@@ -29,6 +29,8 @@ export interface Data {
   reference: Uint8Array;
   /** 1 for policies that came after the space was fitted */
   placed: Uint8Array;
+  /** When each policy joined a served page; null in a file. */
+  rounds: Int32Array | null;
   /** rows by run and step */
   order: Int32Array;
   /** names of runs */
@@ -97,6 +99,7 @@ export const unpack = async (blob: any): Promise<Data> => {
     }),
   );
   data.joins = await numbersOf(blob.joins);
+  data.rounds = blob.added ? await numbersOf(blob.added.rounds) : null;
   data.heatmapOrder = await numbersOf(blob.heatmapOrder);
   data.features = await Promise.all(
     (blob.features || []).map(async (f: any) => ({ ...f, values: await numbersOf(f.values) })),

@@ -2,6 +2,7 @@
 
 import { unpack } from "./data";
 import { announce, byId, whole } from "./format";
+import type { Clip } from "./player";
 import { adopt, app } from "./state";
 
 /** numbers are null where they are not known */
@@ -24,16 +25,18 @@ export interface ExactPair {
   /** why there is no difference */
   reason: string;
 }
-/** addresses are fit for `src` */
+/** addresses are fit for `src`; while they are made, clips have their first frames */
 export interface Clips {
   state: "working" | "done" | "failed";
   words: string;
-  clips: { src: string; title: string; words: string }[];
+  /** Of the work that is done. */
+  share: number;
+  clips: Clip[];
   frames: { src: string; region: number; policy: string }[];
 }
 
-/** Tabs without parts that the script draws. */
-const KEPT_OUT = ["behaviours", "groups"];
+/** What Python writes, and the script only reads. */
+const WRITTEN = [".lead", ".figures", "#tab-behaviours", "#tab-groups", "#tab-heatmap .pairs"];
 const EVERY = 2000,
   SLOWEST = 30000,
   STOPPED = "The server has stopped";
@@ -68,26 +71,32 @@ export const exactPair = (a: number, b: number): Promise<ExactPair> | null =>
 export const runStory = (run: number): Promise<any> | null =>
   isLive() ? ask("run?" + new URLSearchParams({ run: app.data.groups[run] })) : null;
 
+/** Two policies, or an episode of one by its number there; policies by their rows. */
+export type Filmed = { a: number; b: number } | { policy: number; episode: number };
+
+const clipsAddress = (what: Filmed): string => {
+  const { label } = app.data;
+  if ("a" in what) return addressOf("clips", what.a, what.b);
+  const { policy, episode } = what;
+  return "clips?" + new URLSearchParams({ policy: label[policy], episode: String(episode) });
+};
+
 /** Addresses of clips that the reader asked for; new data show them again. */
 const requested: Set<string> = new Set();
 
-/** Returns whether the reader has asked for their clips. */
-export const isAskedFor = (a: number, b: number): boolean =>
-  requested.has(addressOf("clips", a, b));
+/** Returns whether the reader has asked for these clips. */
+export const isAskedFor = (what: Filmed): boolean => requested.has(clipsAddress(what));
 
-/** Have clips of both made, which takes seconds; those made before are there at once; `a`: row of a policy; `b`: row of another; `report`: is told how far it is; returns null without a server; an error has a sentence for the reader. */
-export const makeClips = (
-  a: number,
-  b: number,
-  report?: (words: string) => void,
-): Promise<Clips> | null => (isLive() ? madeClips(addressOf("clips", a, b), report) : null);
+/** Have a server make clips, which takes seconds; those made before are there at once; `report`: is told how far it is; an error has a sentence for the reader. */
+export const makeClips = (what: Filmed, report: (answer: Clips) => void): Promise<Clips> =>
+  madeClips(clipsAddress(what), report);
 
-const madeClips = async (address: string, report?: (words: string) => void): Promise<Clips> => {
+const madeClips = async (address: string, report: (answer: Clips) => void): Promise<Clips> => {
   requested.add(address);
   let answer = await ask(address, "POST");
   while (answer.state === "working") {
-    if (report) report(answer.words);
-    await pause(700);
+    report(answer);
+    await pause(400);
     answer = await ask(address);
   }
   if (answer.state === "done") return answer;
@@ -95,19 +104,22 @@ const madeClips = async (address: string, report?: (words: string) => void): Pro
   throw new Error(answer.words);
 };
 
-/** Replace what Python wrote into the page: the summary, the figures and the tabs. */
-const renewPage = async () => {
+/** Take new data, and replace what Python wrote into the page. */
+const renew = async () => {
   const answer = await fetch("", { cache: "no-store" }),
-    page = new DOMParser().parseFromString(await answer.text(), "text/html");
-  const parts = [".lead", ".figures", ...KEPT_OUT.map((name) => `#tab-${name}`)];
-  for (const selector of parts) {
+    page = new DOMParser().parseFromString(await answer.text(), "text/html"),
+    data = page.getElementById("data");
+  if (!data) throw new Error(STOPPED);
+  adopt(await unpack(JSON.parse(data.textContent as string)));
+  for (const selector of WRITTEN) {
     const now = document.querySelector(selector),
       then = page.querySelector(selector);
     if (now && then) now.replaceChildren(...then.childNodes);
   }
+  document.dispatchEvent(new Event("pivec-renewed"));
 };
 
-/** Look for new data while the page is open and seen; what is chosen stays. */
+/** Look for new data while the page is open and seen; what is selected stays. */
 export const liveUpdates = () => {
   if (!isLive()) return;
   const first = app.data.n,
@@ -118,22 +130,19 @@ export const liveUpdates = () => {
     if (status.textContent !== words) status.textContent = words;
     status.classList.toggle("stopped", stopped);
   };
-  const shown = () => {
+  const joined = () => {
     const more = app.data.n - first;
-    if (!more) return "Live: new policies appear by themselves";
-    const change = more > 0 ? `${whole(more)} joined` : `${whole(-more)} left`;
-    return `Live: ${whole(app.data.n)} policies, ${change} since the page was opened.`;
+    return more ? `${whole(app.data.n)} policies, ${whole(more)} more than at first. ` : "";
   };
   const look = async () => {
     try {
       if (!document.hidden) {
-        const { version } = await ask("version");
-        if (version !== app.data.blob.live) {
-          adopt(await unpack(await ask("data")));
-          await renewPage();
-          announce(shown());
+        const { version, words } = await ask("version");
+        if (version && version !== app.data.blob.live) {
+          await renew();
+          announce(joined());
         }
-        say(shown());
+        say(`Live. ${joined()}${words}`);
       }
       wait = EVERY;
     } catch {
@@ -142,6 +151,5 @@ export const liveUpdates = () => {
     }
     setTimeout(look, wait);
   };
-  say(shown());
-  setTimeout(look, wait);
+  look();
 };

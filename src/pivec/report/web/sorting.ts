@@ -29,7 +29,12 @@ export const asButton = (cell: any, className?: string): any => {
 };
 
 export const sortingPart = () => {
-  for (const table of document.querySelectorAll("table.sortable") as any) {
+  sortable();
+  document.addEventListener("pivec-renewed", sortable);
+};
+
+const sortable = () => {
+  for (const table of document.querySelectorAll("table.sortable:not(:has(thead button))") as any) {
     [...table.tHead.rows[0].cells].forEach((head, column) =>
       asButton(head).addEventListener("click", () => sortTable(head, column, table)),
     );

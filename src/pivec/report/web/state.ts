@@ -48,7 +48,7 @@ export interface State {
   /** 1 for rows that the filters leave (derived). */
   shown: Uint8Array;
   nShown: number;
-  /** 1 for policies that came with the newest data of a served page; null at first. */
+  /** 1 for policies that joined since a served page was opened; null if there are none. */
   fresh: Uint8Array | null;
   /** 1 for rows that are shown and match the search; null without a search (derived). */
   found: Uint8Array | null;
@@ -184,20 +184,20 @@ const find = () => {
   state.nFound = state.found.reduce((sum, x) => sum + x, 0);
 };
 
-/** The policies that joined; those of the last time, if none did. */
-const freshRows = (before: Data, data: Data): Uint8Array => {
-  const old = new Set(before.label),
-    { fresh } = state;
-  const joined = data.label.map((name) => (old.has(name) ? 0 : 1));
-  if (joined.includes(1) || !fresh) return Uint8Array.from(joined);
-  const kept = new Set(before.label.filter((_, i) => fresh[i]));
-  return Uint8Array.from(data.label, (name) => (kept.has(name) ? 1 : 0));
+let openedAt = -1;
+
+/** The policies that joined since the page was opened; null if there are none. */
+const freshRows = ({ blob, rounds }: Data): Uint8Array | null => {
+  if (openedAt < 0) openedAt = blob.added?.round ?? 0;
+  const fresh = rounds && Uint8Array.from(rounds, (round) => Number(round > openedAt));
+  return fresh?.includes(1) ? fresh : null;
 };
 
 /** Take new data; what was selected stays, by label. */
 export const adopt = (data: Data) => {
   const before = app.data;
   app.data = data;
+  state.fresh = freshRows(data);
   if (before) {
     const rows = new Map(data.label.map((name, i) => [name, i]));
     const moved = (i: number) => (i < 0 ? -1 : (rows.get(before.label[i]) ?? -1));
@@ -219,7 +219,6 @@ export const adopt = (data: Data) => {
       lit: null,
       episode: -1,
       selection: chosen,
-      fresh: freshRows(before, data),
     });
   }
   notify(new Set(["data", "a", "b", "run", "hovered", "lit", "selection", "episode"]));

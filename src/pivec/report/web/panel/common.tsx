@@ -3,6 +3,13 @@ import type { ComponentChildren } from "preact";
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { commandText } from "./words";
 
+/** The value; while that is computed anew, the one before, if it is of the same thing. */
+export const useKept = <T,>(value: T | null, of: string): T | null => {
+  const last = useRef<{ of: string; value: T } | null>(null);
+  if (value !== null) last.current = { of, value };
+  return last.current?.of === of ? last.current.value : null;
+};
+
 /** The heading of a view, and its buttons. */
 export const Head = ({ title, children }: { title: ComponentChildren; children?: any }) => (
   <header>

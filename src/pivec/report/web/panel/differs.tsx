@@ -5,7 +5,7 @@ import { number, percent } from "../format";
 import type { Differences, Means, Part, Spread, Spreads } from "../parts";
 import { app } from "../state";
 import { Chance, Command, Listed } from "./common";
-import { Frames, framesOf } from "./media";
+import { type Frame, Frames } from "./media";
 import { percentRange, tight } from "./words";
 
 const REGIONS = 6,
@@ -61,14 +61,15 @@ const Shift = ({ feature }: { feature: Means }) => (
 export const Differs = ({
   found,
   rows,
+  frames,
   reason,
 }: {
   found: Differences | null;
   rows: number[];
+  frames: Frame[];
   reason: string;
 }) => {
-  const parts = found?.parts.filter(({ part }) => part > 0) ?? [],
-    frames = framesOf(rows[0], rows[1]);
+  const parts = found?.parts.filter(({ part }) => part > 0) ?? [];
   if (!found || !parts.length)
     return (
       <section class="differs">

@@ -7,9 +7,10 @@ import { announce, number, percent, whole } from "../format";
 import { type ExactPair, exactPair } from "../live";
 import { differences, ordered, spreadsOf, whyNoParts } from "../parts";
 import { app, set, useResult } from "../state";
-import { Button, Head, Pages } from "./common";
+import { PairClips } from "./clips";
+import { Button, Head, Pages, useKept } from "./common";
 import { Differs, Features } from "./differs";
-import { pageOf } from "./media";
+import { type Frame, framesOf, pageOf } from "./media";
 import { Nearest } from "./panel";
 import { intervalWords, spokenPair, verdictWords } from "./words";
 
@@ -71,7 +72,9 @@ const Distance = ({ pair, largest, measured, note }: any) => {
     end = Math.max(largest, distance, high || 0) || 1,
     verdict = verdictWords(pair);
   const beyond =
-    end > largest ? ` (largest distance ${number(largest)})` : ", the largest distance";
+    end > largest
+      ? largest > 0 && ` (largest distance ${number(largest)})`
+      : ", the largest distance";
   const more = Number.isFinite(measured)
     ? `${number(measured)} as measured, which includes sampling noise`
     : "";
@@ -88,7 +91,7 @@ const Distance = ({ pair, largest, measured, note }: any) => {
           <Axis
             ticks={[
               { at: 0, label: "0" },
-              { at: 1, label: number(end) + beyond },
+              { at: 1, label: number(end) + (beyond || "") },
             ]}
           />
         </>
@@ -104,24 +107,39 @@ const Distance = ({ pair, largest, measured, note }: any) => {
   );
 };
 
+/** What the page itself knows of two policies. */
+const knownOf = async (a: number, b: number) => {
+  const made = await measurer(),
+    far = app.data.blob.media.notable.find(({ words }: any) => words.includes("farthest"))?.rows;
+  return {
+    pair: made.pair(a, b),
+    largest: far ? made.between(far[0], far[1]) : 0,
+    words: made.words,
+    found: await differences(a, b),
+    spreads: await spreadsOf(a, b),
+  };
+};
+
 export const Pair = ({ a, b }: { a: number; b: number }) => {
   const { data } = app,
-    made = useResult(measurer, [data]),
-    known = useResult(() => differences(a, b), [data, a, b]),
-    spreads = useResult(() => spreadsOf(a, b), [data, a, b]),
-    answer = useExact(a, b),
-    exact = answer?.exact;
-  const pair = exact ? numbersOf(exact) : made?.pair(a, b),
-    found = exact?.difference ?? known,
-    sent = exact?.spreads,
     rows = [a, b],
     names = rows.map((row) => data.label[row]),
-    spoken = pair ? spokenPair(names, pair) : "";
+    key = names.join("\n"),
+    known = useKept(
+      useResult(() => knownOf(a, b), [data, a, b]),
+      key,
+    ),
+    answer = useExact(a, b),
+    exact = answer?.exact,
+    sent = exact?.spreads,
+    pair = exact ? numbersOf(exact) : known?.pair,
+    found = exact?.difference ?? known?.found ?? null,
+    spoken = pair ? spokenPair(names, pair) : "",
+    [made, setMade] = useState<{ key: string; frames: Frame[] } | null>(null);
   useEffect(() => {
     if (spoken) announce(spoken);
   }, [spoken]);
-  const far = data.blob.media.notable.find(({ words }: any) => words.includes("farthest"))?.rows,
-    own = pageOf(a, b),
+  const own = pageOf(a, b),
     links = (data.blob.pages ?? []).filter(
       ({ rows: of }: any) => of?.includes(a) && of.includes(b),
     );
@@ -129,7 +147,7 @@ export const Pair = ({ a, b }: { a: number; b: number }) => {
     ? "Exact, from the server."
     : answer?.error
       ? `${answer.error}: these are the numbers of the page.`
-      : (made?.words ?? "");
+      : known?.words;
   return (
     <>
       <Head title="A and B">
@@ -139,24 +157,28 @@ export const Pair = ({ a, b }: { a: number; b: number }) => {
       {rows.map((row, side) => (
         <Who key={"ab"[side]} row={row} side={side} />
       ))}
-      {pair && made && (
-        <Distance
-          pair={pair}
-          largest={far ? made.between(far[0], far[1]) : 0}
-          measured={exact?.measured ?? known?.measured}
-          note={note}
-        />
-      )}
-      {pair && spreads && (
-        <div key={names.join("\n")}>
-          <Differs found={found} rows={rows} reason={exact?.reason || whyNoParts()} />
+      {pair && known && (
+        <div key={key}>
+          <Distance
+            pair={pair}
+            largest={known.largest}
+            measured={exact?.measured ?? known.found?.measured}
+            note={note}
+          />
+          <Differs
+            found={found}
+            rows={rows}
+            frames={made?.key === key ? made.frames : framesOf(a, b)}
+            reason={exact?.reason || whyNoParts()}
+          />
           <Features
-            spreads={sent ? { ...sent, features: ordered(sent.features) } : spreads}
+            spreads={sent ? { ...sent, features: ordered(sent.features) } : known.spreads}
             averages={found?.averages ?? []}
             more={found?.otherAverages}
           />
         </div>
       )}
+      <PairClips a={a} b={b} use={(frames) => setMade({ key, frames })} />
       <div class="both">
         <Nearest row={a} side={0} most={5} />
         <Nearest row={b} side={1} most={5} />

@@ -6,7 +6,7 @@ import { Badge, ClassName, PolicyName, RunName } from "../entities";
 import { announce, byId, number, whole } from "../format";
 import { spreadsOf } from "../parts";
 import { app, set, useApp, useResult } from "../state";
-import { Button, Head } from "./common";
+import { Button, Head, useKept } from "./common";
 import { Features } from "./differs";
 import { Pair } from "./pair";
 import { Run } from "./run";
@@ -55,17 +55,23 @@ export const Nearest = ({
   side: number;
   most?: number;
 }) => {
-  const { data } = app,
-    made = useResult(measurer, [data]);
-  if (!made) return null;
+  const { data } = app;
+  const find = async () => {
+    const made = await measurer();
+    return made
+      .nearest(row, most)
+      .map((near) => ({ ...near, alike: made.pair(row, near.row).alike }));
+  };
+  const found = useKept(useResult(find, [data, row]), data.label[row]);
+  if (!found) return null;
   return (
     <section class="near">
       <h3>
         Nearest to <Badge side={side} />
       </h3>
       <ol>
-        {made.nearest(row, most).map((near) => (
-          <li key={near.row} class={made.pair(row, near.row).alike ? "unsure" : ""}>
+        {found.map((near) => (
+          <li key={near.row} class={near.alike ? "unsure" : ""}>
             <PolicyName row={near.row} />
             <span class="value">{number(near.distance)}</span>
           </li>
@@ -79,7 +85,10 @@ const Policy = ({ row, side }: { row: number; side: number }) => {
   const { data } = app,
     { label, features } = data,
     made = useResult(measurer, [data]),
-    spreads = useResult(() => spreadsOf(row, -1), [data, row]);
+    spreads = useKept(
+      useResult(() => spreadsOf(row, -1), [data, row]),
+      label[row],
+    );
   useEffect(() => announce(`${"AB"[side]}: ${label[row]}`), [row]);
   const averages = features.map(({ values, ...named }) => ({ ...named, a: values[row], b: NaN }));
   return (
