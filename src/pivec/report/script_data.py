@@ -208,7 +208,7 @@ def pair_spreads(findings: Findings, i: int, j: int) -> Content | None:
 
 
 def _sentences(notes: Sequence[str]) -> str:
-    return printable(". ".join(notes))
+    return printable(". ".join(note[:1].upper() + note[1:] for note in notes))
 
 
 def _run_ends(findings: Findings, number: dict[str, int]) -> Content | None:
@@ -239,6 +239,7 @@ def run_story(findings: Findings, group: str, story: RunExplanation | None = Non
     if story is not None:
         number = {label: row for row, label in enumerate(findings.policies.labels)}
         rows, notes = [number[label] for label in story.labels], story.notes
+    largest = story.largest_phase if story else None
     return {
         "rows": rows,
         "steps": [findings.policies[row].step for row in rows],
@@ -257,6 +258,7 @@ def run_story(findings: Findings, group: str, story: RunExplanation | None = Non
                 "low": _short(phase.low),
                 "high": _short(phase.high),
                 "changed": phase.changed,
+                "largest": phase is largest,
                 "words": [printable(change.sentence()) for change in phase.changes]
                 or [phase.unchanged],
             }
