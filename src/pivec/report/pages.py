@@ -26,13 +26,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pivec.characterizations import Measured
-from pivec.errors import UsageError
-from pivec.figures import spread_out, to_png, to_vector
-from pivec.files import atomic_write, cell, make_folder, write_csv
+from pivec.errors import PivecError, UsageError
+from pivec.figures import group_colours, spread_out, to_png, to_vector
+from pivec.files import atomic_write, cell, make_folder, read_regular, write_csv
+from pivec.options import FORMATS
 from pivec.report.distance_figures import MAX_RUNS, groups_figure, heatmap_figure, travel_band
 from pivec.report.findings import (
     DISTANCES_CSV,
     DISTANCES_NPZ,
+    SPACE,
     UNSURE,
     Findings,
     PairRow,
@@ -42,7 +44,8 @@ from pivec.report.findings import (
 from pivec.report.groups import GROUP_COLUMNS, PAIR_COLUMNS, permanova_sentence
 from pivec.report.layout import has_groups
 from pivec.report.policy_map import METHOD_NAMES, map_figure
-from pivec.report.script_data import Content, page_data
+from pivec.report.script_data import MAX_COLOURS, Content, page_data
+from pivec.report.site import REPORT, SitePage, site_pages, within
 from pivec.run_log import versions
 from pivec.statistics import LEVEL, Travel
 from pivec.terminal import encodable, printable, shortened
@@ -67,13 +70,23 @@ MAX_STATIC = 100  # policies in the table of a page without its script
 ON_PAPER = 25  # rows of a tall table that are printed, as print.css says
 MAX_PAIRS = 5
 MAX_NAMES = 12  # of the policies of a behaviour class
+MAX_LINKS = 30  # of one kind in the navigation; the report has all
+MAX_PAGE = 1 << 26  # bytes
 MAX_EMBEDDED = 6_000_000  # bytes of pictures within a page; others are links to files beside it
 SHARPEST = 125  # dpi: twice what the page is wide
 
 # Bundles made by scripts/page/build.py, and the modules they start from.
 SCRIPTS = {"script.js": "main.tsx", "player.js": "player_page.ts"}
-STYLES = ("page.css", "workbench.css", "player.css", "print.css")
+STYLES = ("site.css", "page.css", "workbench.css", "player.css", "print.css")
 _TIME = "Time taken"
+_HEADINGS = (  # of the navigation, with the kinds of pages
+    ("Overview", "report"),
+    ("What differs", "overview", "pair"),
+    ("Runs", "run"),
+    ("Groups", "groups"),
+    ("Regions", "regions"),
+    ("Unusual episodes", "unusual"),
+)
 _IMAGE_TYPES = {".webp": "image/webp", ".png": "image/png"}
 
 
@@ -96,7 +109,8 @@ def write_results(folder: str | os.PathLike[str], findings: Findings) -> Path:
         else:
             rows = result.rows()
             write_csv(home / name, list(rows[0]), (map(cell, row.values()) for row in rows))
-    pictures, kind = Pictures.of(findings), findings.log.settings.get("figures", "png")
+    pictures, kind = Pictures.of(findings), findings.log.settings.get("figures")
+    kind = kind if kind in FORMATS else "png"
     for name, png, draw in (
         ("distances", pictures.heatmap, heatmap_figure),
         ("map", pictures.map, _map),
@@ -217,6 +231,7 @@ def render(
     """Fill a template of a page; all text in ``parts`` is escaped.
 
     ``script`` is the only one that the page may run, and ``rules`` are more of its content policy.
+    ``pages`` is the navigation; `link_pages` adds that of most pages.
     """
     return (
         _environment()
@@ -229,7 +244,7 @@ def render(
             max_rows=MAX_ROWS,
             on_paper=ON_PAPER,
             level=LEVEL,
-            **parts,
+            **{"pages": ()} | parts,
         )
     )
 
@@ -238,6 +253,60 @@ def write_page(path: str | os.PathLike[str], page: str) -> None:
     """Write a page; an earlier one is replaced when the new one is complete."""
     with atomic_write(path, "w") as file:
         file.write(encodable(page))
+
+
+def rewrite_report(folder: Path, findings: Findings) -> None:
+    """Write report.html again, with the PNG files beside it unless the space is newer."""
+    files, pictures = [folder / "map.png", folder / "distances.png"], None
+    with contextlib.suppress(OSError, PivecError):
+        drawn = min(file.stat().st_mtime_ns for file in files)
+        newer = drawn >= (folder / SPACE / "space.npz").stat().st_mtime_ns
+        if newer and all(within(folder, file) for file in files):
+            pictures = Pictures(*(read_regular(file, MAX_PAGE) for file in files))
+    write_page(folder / REPORT, report_html(findings, pictures))
+
+
+def link_pages(folder: Path) -> None:
+    """Update the navigation of all pages of a comparison but the report, which is written again."""
+    links: Any = _environment().get_template("navigation.html").module
+    pages = site_pages(folder)
+    for page in pages:
+        if page.kind != "report":
+            with contextlib.suppress(OSError, PivecError):  # gone meanwhile, or too large
+                _replace_links(folder / page.path, links.links(navigation(pages, page.path)))
+
+
+def _replace_links(file: Path, links: str) -> None:
+    """Replace what is between the marks of navigation.html, unless it is there already."""
+    content = read_regular(file, MAX_PAGE)
+    first, last = (f"<!-- {mark}pages -->".encode() for mark in ("", "/"))
+    before, found, rest = content.partition(first)
+    old, ended, after = rest.partition(last)
+    new = encodable(links).encode()
+    if found and ended and old != new:
+        with atomic_write(file) as stream:
+            stream.writelines((before, first, new, last, after))
+
+
+def navigation(pages: Sequence[SitePage], current: str = REPORT) -> list[dict[str, Any]]:
+    """Group the pages of a comparison as navigation.html shows them on one of them."""
+    headings = {
+        heading: [page for kind in kinds for page in pages if page.kind == kind]
+        for heading, *kinds in _HEADINGS
+    }
+    return [
+        {
+            "heading": heading,
+            "current": any(page.path == current for page in own),
+            "pages": [
+                {"title": page.title, "href": page.href(current), "current": page.path == current}
+                for page in own[:MAX_LINKS]
+            ],
+            "more": len(own) > MAX_LINKS,
+        }
+        for heading, own in headings.items()
+        if own
+    ]
 
 
 def json_for_script(data: Any) -> str:
@@ -334,10 +403,6 @@ def report_html(
     measured, groups = findings.measured, findings.groups
     pictures = pictures or Pictures.of(findings)
     travels = sorted(measured.travels, key=lambda run: -run.total)
-    near, far = (
-        pairs.take(range(min(MAX_PAIRS, len(pairs))))
-        for pairs in (measured.nearest, measured.farthest)
-    )
     notices, folder = findings.log.warnings, findings.log.folder
     return render(
         "report.html",
@@ -348,6 +413,7 @@ def report_html(
         if findings.environment
         else "Behaviour of policies",
         environment="",  # the title names it
+        pages=navigation(site_pages(findings.log.folder)),
         lead=summary(findings),
         figures=key_figures(findings),
         findings=findings,
@@ -364,13 +430,8 @@ def report_html(
         volatile=_TIME,
         heatmap_png=_address(pictures.heatmap),
         has_groups=has_groups([row.group for row in findings.policies]),
-        pairs=[
-            (heading, list(zip(pairs.i, pairs.j, findings.rows_of(pairs), strict=True)))
-            for heading, pairs in (("Nearest pairs", near), ("Farthest pairs", far))
-            if len(pairs)
-        ],
-        has_intervals=bool(np.isfinite([*near.low, *far.low]).any()),
-        has_overlap=bool(np.isfinite([*near.overlap, *far.overlap]).any()),
+        pairs=_listed_pairs(findings),
+        has_overlap=bool(np.isfinite(measured.pairs.overlap).any()),
         unsure=UNSURE,
         behaviours=_behaviours(findings),
         kinds=findings.kinds if findings.kinds and len(findings.kinds) > 1 else None,
@@ -380,12 +441,48 @@ def report_html(
         groups_test=permanova_sentence(groups.test) if groups else "",
         groups_png=picture(groups_figure(groups)) if groups else "",
         travels=travels,
+        numbers={label: k for k, label in enumerate(findings.policies.labels)},
         run_numbers={name: k for k, name in enumerate(findings.policies.group_colours)},
         plot=travel_plot(travels[:MAX_RUNS], findings.policies.group_colours) if travels else None,
         max_static=MAX_STATIC,
         method=[" ".join(part.split()) for part in re.split(r"\n\s*\n", findings.method.strip())],
         made=_made(findings),
     )
+
+
+def _listed_pairs(findings: Findings) -> list[tuple[str, list[dict[str, Any]]]]:
+    """Return the nearest pairs that differ and the farthest ones, each list with its heading."""
+    measured = findings.measured
+    lists = {
+        "Nearest pairs that differ" if measured.n_known else "Nearest pairs": (
+            findings.nearest_different
+        ),
+        "Farthest pairs": measured.farthest,
+    }
+    found = {
+        heading: pairs.take(range(min(MAX_PAIRS, len(pairs)))) for heading, pairs in lists.items()
+    }
+    rows = {heading: findings.rows_of(pairs) for heading, pairs in found.items()}
+    labels = [name for own in rows.values() for row in own for name in (row.policy, row.other)]
+    names = dict(zip(labels, shorten_names(labels, 20), strict=True))
+    return [
+        (
+            heading,
+            [
+                {
+                    "i": i,
+                    "j": j,
+                    "names": (names[row.policy], names[row.other]),
+                    "distance": row.distance,
+                    "ends": interval(row.low, row.high, 2) if math.isfinite(row.low) else "",
+                    "title": f"{row.policy} and {row.other}",
+                }
+                for i, j, row in zip(pairs.i, pairs.j, rows[heading], strict=True)
+            ],
+        )
+        for heading, pairs in found.items()
+        if len(pairs)
+    ]
 
 
 def waiting_html(title: str, words: str, notes: Sequence[str] = ()) -> str:
@@ -437,6 +534,7 @@ def _behaviours(findings: Findings) -> list[dict[str, Any]]:
     classes, policies = findings.behaviours, findings.policies
     if classes is None or len(policies) < 2:
         return []
+    colours = group_colours(MAX_COLOURS)
     members: dict[int, list[int]] = {}
     for i, number in enumerate(classes.numbers):
         if number is not None:
@@ -446,6 +544,7 @@ def _behaviours(findings: Findings) -> list[dict[str, Any]]:
             "number": number,
             "medoid": classes.medoids[number - 1],
             "members": own,
+            "colour": colours[(number - 1) % len(colours)] if len(own) > 1 else "var(--lone)",
             "mean_return": _mean([policies[i].mean_return for i in own]),
         }
         for number, own in sorted(members.items())
