@@ -390,7 +390,7 @@ const Episode = ({ of, e }: { of: Episodes; e: number }) => {
   const policy = of.policy[e],
     run = app.data.group[policy];
   return (
-    <section class="episode" aria-label="Selected episode">
+    <section class="episode" id="episode-facts" aria-label="Selected episode">
       <header>
         <h3>Episode {of.number[e]}</h3>
         <button type="button" class="plain" onClick={() => set({ episode: -1 })}>

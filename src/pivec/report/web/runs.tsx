@@ -332,7 +332,7 @@ const Matrix = ({ ends }: { ends: Ends }) => {
   return (
     <div class="ends-of-runs">
       {far && pair && (
-        <h3>
+        <h3 id="farthest-ends">
           Farthest apart at the end: <RunName run={data.group[far[0]]} /> and{" "}
           <RunName run={data.group[far[1]]} />,{" "}
           <button type="button" class="entity" data-pair={far.join(" ")}>

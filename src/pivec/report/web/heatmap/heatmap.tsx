@@ -21,8 +21,8 @@ import {
 const FINEST = 6, // rows of the smallest part that is shown
   NAMED = 14, // pixels of a row that has a name
   LETTER = 6.7; // mean width
-const darkScheme = matchMedia("(prefers-color-scheme: dark)"),
-  coarse = matchMedia("(pointer: coarse)");
+const isDark = () => matchMedia("(prefers-color-scheme: dark)").matches,
+  isCoarse = () => matchMedia("(pointer: coarse)").matches;
 
 /** What a heatmap shows: policies in their order, and their distances. */
 export interface Source {
@@ -99,7 +99,7 @@ export const heatmapIn = (
     };
   const draw = framed(() => {
     if (!tile || !rows.length || !canvas.clientWidth || !canvas.clientHeight) return;
-    paintHeatmap(canvas, rows, sight, tile, every(), limit, darkScheme.matches, at);
+    paintHeatmap(canvas, rows, sight, tile, every(), limit, isDark(), at);
     writeNames();
   });
   /** Names at the left, as far as there is room. */
@@ -107,7 +107,7 @@ export const heatmapIn = (
     const { top, side, names: width } = square(),
       { data } = app,
       scale = side / sight.size,
-      tall = coarse.matches ? 24 : 16;
+      tall = isCoarse() ? 24 : 16;
     let all: Name[] = stretches(true).map(({ g, at: start, long }) => ({
       row: -1,
       g,
@@ -133,7 +133,7 @@ export const heatmapIn = (
     render(<Names names={some} width={width} tall={tall} />, names);
   };
   const colour = () => {
-    if (tile && rows.length) colourTile(tile, limit, darkScheme.matches, pageColour("reference"));
+    if (tile && rows.length) colourTile(tile, limit, isDark(), pageColour("reference"));
     draw();
   };
   const said = () => tell({ rows, measuring, sight, every: every(), limit, most });
@@ -427,7 +427,7 @@ export const heatmapPart = () => {
     return { rows: (data.heatmapOrder || data.order).filter((i) => chosen[i]), measuring };
   };
   const shadeKey = () => {
-    const scale = distanceScale(darkScheme.matches);
+    const scale = distanceScale(isDark());
     byId("heat-scale").style.background = `linear-gradient(to right, ${scale})`;
   };
   const heatmap = heatmapIn(box.querySelector(".heat"), load, (seen) => {
