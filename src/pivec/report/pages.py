@@ -499,7 +499,7 @@ def summary(findings: Findings) -> str:
     rest = len(policies) - n_own
     are = "is" if rest == 1 else "are"
     context = f" {n_policies(rest)} of an earlier map {are} shown in grey." if rest else ""
-    return f"{n_policies(n_own)}{runs}, compared by the states they visit.{context}"
+    return f"{n_policies(n_own)}{runs}.{context}"
 
 
 def key_figures(findings: Findings) -> dict[str, str]:
