@@ -232,6 +232,11 @@ def test_compare_writes_figures_in_the_format_asked_for(tmp_path):
     pivec.load_comparison(tmp_path).write_report()  # the folder remembers
     assert (tmp_path / "map.svg").is_file()
     assert not (tmp_path / "map.png").exists()
+    log = tmp_path / "run.json"  # which may come from strangers
+    log.write_text(log.read_text().replace('"figures": "svg"', '"figures": "/../../evil"'))
+    pivec.load_comparison(tmp_path).write_report()
+    assert (tmp_path / "map.png").is_file()
+    assert not list(tmp_path.parent.glob("**/*evil*"))
     assert result.labels == ("a", "b", "c")
 
 

@@ -87,7 +87,7 @@ def readable(colour: str) -> str:
     Examples
     --------
     >>> readable("#0072B2"), readable("#E69F00")
-    ('#0072B2', '#976800')
+    ('#0072B2', '#9C6C00')
     """
     parts = np.frombuffer(bytes.fromhex(colour[1:]), np.uint8) / 255.0
     for shade in np.linspace(1.0, 0.0, 101):
@@ -119,30 +119,37 @@ def headed_figure(
     figure = new_figure(width, height + depth + 0.2 * rows + 0.06)
     _place(figure, lines)
     if key:
-        tall = figure.get_size_inches()[1]
-        figure.legend(
-            handles=key,
-            loc="upper left",
-            bbox_to_anchor=(MARGIN / width, 1 - depth / tall),
-            ncols=columns,
-            borderaxespad=0,
-            borderpad=0,
-            handletextpad=0.4,
-            columnspacing=1.6,
-            labelspacing=0.35,
-            frameon=False,
-            fontsize=SMALL,
-            labelcolor=INK,
-        )
+        add_key(figure, key, depth, columns)
     return figure
 
 
 def add_heading(figure: Figure, title: str, subtitle: str = "") -> None:
-    """Put a title and a line of smaller text at the upper left."""
-    _place(figure, _heading(float(figure.get_size_inches()[0]), title, subtitle)[0])
+    """Put a title and a line of smaller text at the upper left of a figure of any layout."""
+    _place(figure, _heading(float(figure.get_size_inches()[0]), title, subtitle, most=1)[0])
 
 
-def _heading(width: float, title: str, subtitle: str) -> tuple[list[Line], float]:
+def add_key(
+    figure: Figure, handles: Sequence[Any], depth: float = 0.74, columns: int | None = None
+) -> None:
+    """Put a legend under the heading, by default in one line."""
+    width, height = figure.get_size_inches()
+    figure.legend(
+        handles=handles,
+        loc="upper left",
+        bbox_to_anchor=(MARGIN / width, 1 - depth / height),
+        ncols=columns or len(handles),
+        borderaxespad=0,
+        borderpad=0,
+        handletextpad=0.4,
+        columnspacing=1.6,
+        labelspacing=0.35,
+        frameon=False,
+        fontsize=SMALL,
+        labelcolor=INK,
+    )
+
+
+def _heading(width: float, title: str, subtitle: str, most: int = 3) -> tuple[list[Line], float]:
     """Break a heading into lines, and give its depth in inches."""
     lines: list[Line] = []
     down = 0.2
@@ -151,7 +158,7 @@ def _heading(width: float, title: str, subtitle: str) -> tuple[list[Line], float
         (subtitle, TEXT, "normal", MUTED, 0.07),
     ):
         if text:
-            for line in wrapped(text, width - 2 * MARGIN, size, weight=weight).splitlines():
+            for line in wrapped(text, width - 2 * MARGIN, size, most, weight).splitlines():
                 looks = {"fontsize": size, "fontweight": weight, "color": colour}
                 lines.append((line, down, looks))
                 down += 1.3 * size / 72
@@ -207,7 +214,7 @@ def literals(names: Sequence[str], length: int) -> list[str]:
     Examples
     --------
     >>> literals(["walker/seed_1/rl_model_40000_steps", "walker/seed_2/rl_model_9000_steps"], 24)
-    ['…_1/…_40000_steps', '…_2/…_9000_steps']
+    ['…_1/rl_…_40000_steps', '…_2/rl_model_9000_steps']
     """
     return [name.replace("$", r"\$") for name in cut_names(names, length)]
 
@@ -276,7 +283,7 @@ def wrapped(
         while last and not fits(f"{last} …"):
             last = last.rpartition(" ")[0] or last[:-1]
         lines = [*lines[: most - 1], f"{last} …"]
-    return "\n".join(lines).replace("$", r"\$")
+    return "\n".join(lines).replace("\u00a0", " ").replace("$", r"\$")
 
 
 def quiet_axes(axes: Axes, *, frame: bool = True) -> None:

@@ -54,13 +54,13 @@ def lonely(places):
 def facts_of(page):
     box = page.locator("#episode-facts")
     names, values = (box.locator(f".facts {tag}").all_inner_texts() for tag in ("dt", "dd"))
-    return box.locator("h3").inner_text(), dict(zip(names, map(str.strip, values), strict=True))
+    return dict(zip(names, map(str.strip, values), strict=True))
 
 
 def expect(page, found, e):
     """Compare what is shown of the selected episode with what is known of it."""
     page.locator("#episode-facts h3", has_text=f"Episode {found.episodes[e]}").wait_for()
-    title, facts = facts_of(page)
+    facts = facts_of(page)
     assert facts["policy"] == found.policies[e]
     assert facts["kind"] == f"kind {found.kind[e]}"
     assert figure(facts["states"]) == found.lengths[e]

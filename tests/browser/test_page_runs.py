@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from made_pages import drawn, report_of
@@ -45,7 +47,7 @@ def test_names_of_lines_do_not_overlap(page):
     boxes = [name.bounding_box() for name in page.locator(".chart > .entity").all()]
     assert len(boxes) == page.locator(".chart g.run").count()
     ends = sorted((box["y"], box["y"] + box["height"]) for box in boxes)
-    assert all(low >= end - 0.5 for (_, end), (low, _) in zip(ends, ends[1:], strict=False))
+    assert all(low >= end - 0.5 for (_, end), (low, _) in itertools.pairwise(ends))
 
 
 def test_a_checkpoint_is_told_with_its_uncertainty(page, walked):

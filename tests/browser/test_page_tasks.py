@@ -113,7 +113,7 @@ def test_the_first_line_of_what_differs(page, walked):
     i, j = walked.report.notable_pairs["The farthest pair"]
     found = walked.report.decompositions[i, j]
     found = found.merged or found
-    assert found.words[found.order[0]] in line.text_content()
+    assert found.words[found.order[0]] in line.text_content().replace("\u00a0", " ")
 
 
 def test_isolating_a_run_and_reading_its_largest_change(page, walked):

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import pivec.report.script_data as media
+import pivec.report.site as site
 from pivec.characterizations import Measured, Space, characterization
 from pivec.errors import PivecWarning
 from pivec.explanations import features_of, region_names
@@ -316,7 +317,7 @@ def test_a_pipe_is_no_file_and_much_is_said(out, monkeypatch):
     os.mkfifo(folder / "explain" / "a--b" / "explain.json")
     assert explained_pairs(report, folder) == []
     leave(folder, told(report), "large")
-    monkeypatch.setattr(media, "_BYTES", 100)
+    monkeypatch.setattr(site, "_BYTES", 100)
     with pytest.warns(PivecWarning, match="no pictures on the page: .* more than 100"):
         assert explained_pairs(report, folder) == []
 
@@ -327,7 +328,7 @@ def test_so_many_and_no_more(out, monkeypatch):
         put(leave(folder, told(report, 0, j), f"p{j}").with_name("explain.html"))
     monkeypatch.setattr(media, "_PAIRS", 3)
     assert len(explained_pairs(report, folder)) == 3
-    monkeypatch.setattr(media, "_ALL_BYTES", 1)
+    monkeypatch.setattr(site, "_ALL_BYTES", 1)
     assert len(explained_pairs(report, folder)) == 1
 
 

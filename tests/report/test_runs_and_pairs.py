@@ -170,6 +170,7 @@ def test_stories_of_runs_are_explanations_of_runs(findings, page):
             assert shown["when"] == phase.when
             assert shown["rows"] == [story["rows"][phase.first], story["rows"][phase.last]]
             assert shown["changed"] == phase.changed
+            assert shown["largest"] == (phase is found.largest_phase)
             assert shown["distance"] == pytest.approx(max(phase.distance, 0.0), rel=1e-4)
             assert shown["high"] == pytest.approx(phase.high, rel=1e-4)
             own = [change.sentence() for change in phase.changes]

@@ -11,7 +11,7 @@ from served_folders import LABELS, client_of, leave
 from pivec.explanations import ComparisonFolder, explain_pair
 from pivec.report import Findings, decomposition_data, measure_space, pair_spreads, run_story
 from pivec.run_log import RunLog
-from pivec.server.application import printable_texts, read_picture
+from pivec.server.application import printable_texts, read_media
 from pivec.terminal import printable
 
 ODD = printable(LABELS[3])
@@ -135,8 +135,8 @@ def test_nothing_outside_of_the_folder_can_be_read(served, out):
              "link.png", "up/secret.png", "dressed.png", "folder.png", "pipe.png", "map.png\0.png",
              "\0", "..\\secret.png", "space/../../secret.png", "a" * 5000 + ".png")  # fmt: skip
     for name in names:
-        assert read_picture(out, name) is None, name
-    assert read_picture(out, "inside.png") == ((out / "map.png").read_bytes(), "image/png")
+        assert read_media(out, name) is None, name
+    assert read_media(out, "inside.png") == ((out / "map.png").read_bytes(), "image/png")
     for name in ("%2e%2e/secret.png", "..%2fsecret.png", "%2fetc%2fpasswd", "map.png%00",
                  "%252e%252e/secret.png", "/etc/hosts.png"):  # fmt: skip
         assert served.get(f"media/{name}").status_code == 404

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from pivec.explanations import Clip, Overview, PairExplanation
+    from pivec.report import Links
     from pivec.workflows import Comparison
 
 _BEHAVIOURS = 8  # whose typical policies are filmed
@@ -119,6 +120,7 @@ def explain(
     from pivec.explanations import FOLDER, pair_folder
     from pivec.files import check_folder, file_name
     from pivec.report import (
+        Links,
         group_explanation_html,
         overview_html,
         pair_html,
@@ -136,7 +138,7 @@ def explain(
     comparison = load_comparison(folder)
     result: Any
     show: Callable[[Any], None]
-    page: Callable[[Any, str], str]
+    page: Callable[[Any, str, Links], str]
     name, show, page = "", print_overview, overview_html
     if run is not None:
         result = comparison.explain_run(run, level=level)
@@ -160,15 +162,11 @@ def explain(
         show(result)
     progress, replay = not (quiet or as_json), ReplayOptions(**options)
     result = _with_media(result, comparison, home, frames, clips, replay, progress)
-    html = page(result, command_line())
+    html = page(result, command_line(), Links(comparison.folder, home / "explain.html"))
     _write(home / "explain", result.to_json(), result.figure(), kind, html, as_json)
     if not as_json:
         print_written(home, result)
-    if out is None and not (run or group):
-        pairs = [result] if names else [pair for _, pair in result.differences]
-        made = [clip.path for pair in pairs for clip in pair.clips]
-        made += [frame.path for pair in pairs for frame in pair.frames]
-        _update_report(comparison, made, as_json)
+    _update_site(comparison, home, as_json)
 
 
 def _overview(comparison: Comparison, top: int, level: float) -> Overview:
@@ -274,13 +272,17 @@ def _check_question(
         )
 
 
-def _update_report(comparison: Comparison, pictures: Sequence[Path | None], quiet: bool) -> None:
-    """Write report.html again with new pictures, if there is one."""
-    if not any(pictures) or not comparison.report.is_file():
+def _update_site(comparison: Comparison, home: Path, quiet: bool) -> None:
+    """Link the other pages of a comparison to one that was written there, and show its pictures."""
+    from pivec.report import link_pages, rewrite_report
+
+    if not home.resolve().is_relative_to(comparison.folder.resolve()):
         return
-    comparison.write_report()
-    if not quiet:
-        say(f"The pictures were also added to {comparison.report}")
+    link_pages(comparison.folder)
+    if comparison.report.is_file():
+        rewrite_report(comparison.folder, comparison.findings)
+        if not quiet:
+            say(f"Also updated: {comparison.report}")
 
 
 @with_options(ReplayOptions, FigureOptions)
@@ -306,25 +308,22 @@ def regions(
 
     Writes regions.json, regions.png and regions.html.
     """
-    from pivec.report import print_regions, regions_html
+    from pivec.report import Links, print_regions, regions_html
     from pivec.workflows import load_comparison
 
     kind, comparison = figure_format(options), load_comparison(folder)
     home = make_folder(out or comparison.folder)
     pictures = home / "frames" if frames else None
     result = comparison.regions(frames=pictures, progress=not quiet, **options)
-    page = regions_html(result)
+    page = regions_html(result, Links(comparison.folder, home / "regions.html"))
     _write(home / "regions", result.to_json(), result.figure(), kind, page, as_json)
-    if as_json:
-        return
-    if not quiet:
+    if not (quiet or as_json):
         print_regions(result, top)
-    for note in result.notes:
-        say(f"Note: {note}")
-    say(f"Page: {home / 'regions.html'}")
-    if home == comparison.folder:
-        made = [region.frame.path for region in result if region.frame]
-        _update_report(comparison, made, quiet)
+    if not as_json:
+        for note in result.notes:
+            say(f"Note: {note}")
+        say(f"Page: {home / 'regions.html'}")
+    _update_site(comparison, home, quiet or as_json)
 
 
 @with_options(ReplayOptions, FigureOptions)
@@ -354,7 +353,7 @@ def unusual(
 
     Writes unusual.json, unusual.png and unusual.html.
     """
-    from pivec.report import print_unusual, unusual_html
+    from pivec.report import Links, print_unusual, unusual_html
     from pivec.workflows import load_comparison
 
     kind, comparison = figure_format(options), load_comparison(folder)
@@ -366,14 +365,13 @@ def unusual(
         progress=not (quiet or as_json),
         **options,
     )
-    page = unusual_html(result, command_line())
+    page = unusual_html(result, command_line(), Links(comparison.folder, home / "unusual.html"))
     _write(home / "unusual", result.to_json(), result.figure(), kind, page, as_json)
     if not (quiet or as_json):
         print_unusual(result)
     if not as_json:
         say(f"Page: {home / 'unusual.html'}")
-    if home == comparison.folder:
-        _update_report(comparison, [clip.path for clip in result.clips], quiet or as_json)
+    _update_site(comparison, home, quiet or as_json)
 
 
 @with_options(EngineOptions, FigureOptions)

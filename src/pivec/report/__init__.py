@@ -6,6 +6,7 @@ episode_map        the map of episodes, with their kinds and unusual ones
 layout             positions on the map and orders in heatmaps
 policy_map         the map of policies as a picture
 distance_figures   pictures of the heatmap, of runs and of groups of runs
+site               the pages of a comparison folder, and links between them
 script_data        the data of the page's script in web/
 pages              the files of a comparison, and pages from templates/
 console            what commands print

@@ -47,7 +47,9 @@ from pivec.report.layout import positions_of as positions_of
 from pivec.report.layout import tsne_map as tsne_map
 from pivec.report.pages import content_policy as content_policy
 from pivec.report.pages import key_figures as key_figures
+from pivec.report.pages import link_pages as link_pages
 from pivec.report.pages import report_html as report_html
+from pivec.report.pages import rewrite_report as rewrite_report
 from pivec.report.pages import script as script
 from pivec.report.pages import summary as summary
 from pivec.report.pages import waiting_html as waiting_html
@@ -63,3 +65,8 @@ from pivec.report.script_data import numbers as numbers
 from pivec.report.script_data import page_data as page_data
 from pivec.report.script_data import pair_spreads as pair_spreads
 from pivec.report.script_data import run_story as run_story
+from pivec.report.site import REPORT as REPORT
+from pivec.report.site import Links as Links
+from pivec.report.site import SitePage as SitePage
+from pivec.report.site import is_page as is_page
+from pivec.report.site import site_pages as site_pages

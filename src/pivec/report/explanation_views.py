@@ -32,6 +32,7 @@ from pivec.explanations import (
 )
 from pivec.report.pages import Embedder, picture, render, resource, script
 from pivec.report.script_data import clip_data
+from pivec.report.site import Links
 from pivec.statistics import Parts
 from pivec.terminal import Column, print_table, say, shortened, text_columns
 from pivec.text import capitalized, interval, percent, rounded, shorten_names, thousands
@@ -56,7 +57,13 @@ _EXPLAINED = 3  # unusual episodes whose reasons are printed
 
 
 def _page(
-    template: str, title: str, result: Any, lead: str, clips: Sequence[Clip] = (), **parts: Any
+    template: str,
+    title: str,
+    result: Any,
+    lead: str,
+    links: Links | None,
+    clips: Sequence[Clip] = (),
+    **parts: Any,
 ) -> str:
     """Render a page; ``parts`` replace what most pages share."""
     shared = {
@@ -65,9 +72,10 @@ def _page(
         "notes": getattr(result, "notes", ()),
         "command": "",
         "embed": Embedder(),
+        "links": links or Links(),
         "clip_context": clip_context,
     }
-    style = "".join(map(resource, ("page.css", "explained.css", "player.css")))
+    style = "".join(map(resource, ("site.css", "page.css", "explained.css", "player.css")))
     code = script("player.js") if any(clip.sheets for clip in clips) else ""
     return render(template, style, code, title=title, result=result, lead=lead, **shared | parts)
 
@@ -93,7 +101,7 @@ def _is_wide() -> bool:
 # Two policies
 
 
-def pair_html(pair: PairExplanation, command: str = "") -> str:
+def pair_html(pair: PairExplanation, command: str = "", links: Links | None = None) -> str:
     """Render the page of two policies."""
     e = pair.decomposition
     ends = "" if math.isnan(e.low) else f", {interval(max(e.low, 0.0), e.high)}"
@@ -110,12 +118,13 @@ def pair_html(pair: PairExplanation, command: str = "") -> str:
             figures["of the distance due to how often they are there"] = percent(share)
     figures["episodes played"] = " and ".join(map(thousands, pair.episodes))
     if all(map(math.isfinite, pair.mean_returns)):
-        figures["mean returns"] = " and ".join(rounded(x, 3) for x in pair.mean_returns)
+        figures["mean returns"] = " and ".join(_minus(rounded(x, 3)) for x in pair.mean_returns)
     return _page(
         "pair.html",
         "What differs: {} and {}".format(*pair.labels),
         pair,
         "",
+        links,
         pair.clips,
         figures=figures,
         pair=_pair_context(pair),
@@ -123,7 +132,7 @@ def pair_html(pair: PairExplanation, command: str = "") -> str:
     )
 
 
-def overview_html(overview: Overview, command: str = "") -> str:
+def overview_html(overview: Overview, command: str = "", links: Links | None = None) -> str:
     """Render the page of the notable pairs and the behaviour classes of a comparison."""
     pairs = [
         (title, _pair_context(pair, f"pair{number}-"))
@@ -135,7 +144,7 @@ def overview_html(overview: Overview, command: str = "") -> str:
         *(clip for _, pair in overview.differences for clip in pair.clips),
     ]
     return _page(
-        "overview.html", "What differs", overview, lead, clips, pairs=pairs, command=command
+        "overview.html", "What differs", overview, lead, links, clips, pairs=pairs, command=command
     )
 
 
@@ -179,6 +188,7 @@ def _region_context(
         times.append((width, whisker, *_time(e, side, region)))
     return {
         "regions": regions,
+        "number": e.members[region][0],
         "name": e.words[region],
         "noise": bool(e.regions.noise[region]),
         "share": pair.share(region),
@@ -207,7 +217,7 @@ def _shift_context(pair: PairExplanation, region: int, shift: Shift) -> dict[str
     ends = [x for x in (*means, *e.ranges[region, shift.feature].tolist()) if math.isfinite(x)]
     return {
         "feature": feature.name,
-        "means": " and ".join(rounded(mean, 3) for mean in means),
+        "means": " and ".join(_minus(rounded(mean, 3)) for mean in means),
         "dots": [_position(mean, max(ends), min(ends)) for mean in means],
         "amounts": _amounts(feature, shift),
     }
@@ -225,7 +235,7 @@ def _feature_rows(pair: PairExplanation) -> Iterator[dict[str, Any]]:
         chance = parts.noise[f] or not e.distance
         yield {
             "title": feature.title,
-            "means": [write(float(mean)) for mean in e.averages[:, f]],
+            "means": [_minus(write(float(mean))) for mean in e.averages[:, f]],
             "shift": _amounts(feature, shifts[f]) if f in shifts else None,
             "share": "" if chance else percent(parts.measured[f] / e.distance),
         }
@@ -236,6 +246,10 @@ def _amounts(feature: Feature, shift: Shift, digits: int = 3) -> tuple[str, str]
     scale, unit = (100.0, " %") if feature.is_flag else (1.0, f" {feature.unit}".rstrip())
     value, low, high = (_signed(scale * x, digits) for x in (shift.value, shift.low, shift.high))
     return f"{value}{unit}", f"{low} to {high}"
+
+
+def _minus(number: str) -> str:
+    return number.replace("-", "−")
 
 
 def _signed(value: float, digits: int = 3) -> str:
@@ -399,7 +413,7 @@ def print_written(folder: Path, result: Any) -> None:
 # Regions
 
 
-def regions_html(result: Regions) -> str:
+def regions_html(result: Regions, links: Links | None = None) -> str:
     """Render the page of regions: one card per region, in order of time within an episode."""
     most = max(region.share for region in result)
     large = {region.number for region in result.by_share()[:MAX_CARDS]}
@@ -419,6 +433,7 @@ def regions_html(result: Regions) -> str:
         f"Regions of {result.environment}" if result.environment else "Regions",
         result,
         result.headline(),
+        links,
         figures={
             "regions": thousands(len(result)),
             "policies": thousands(len(result.labels)),
@@ -486,7 +501,7 @@ _OUTSIDE_COLUMNS = (
 )
 
 
-def unusual_html(result: Unusual, command: str = "") -> str:
+def unusual_html(result: Unusual, command: str = "", links: Links | None = None) -> str:
     """Render the page of unusual episodes, and of states outside the space."""
     reasons = Column("what differs", lambda row: row.reasons or "–", right=False)
     outside = () if result.outside is None else result.outside.policies
@@ -495,12 +510,14 @@ def unusual_html(result: Unusual, command: str = "") -> str:
         "Unusual episodes",
         result,
         f"{result.headline()}.",
+        links,
         result.clips,
         figures={
             "policies": thousands(len(result.policies)),
             "episodes": thousands(sum(len(row.times) for row in result.policies)),
         },
         png=picture(result.figure()),
+        on_map=lambda row: (links or Links()).on_map(tab="episodes", a=row.policy),
         episode_columns=[*_episode_columns(result), reasons],
         outside_columns=_OUTSIDE_COLUMNS,
         outside=[row for row in outside if row.outside][:MAX_OUTSIDE],
@@ -532,7 +549,7 @@ def print_unusual(result: Unusual) -> None:
 # Training runs
 
 
-def run_html(result: RunExplanation, command: str = "") -> str:
+def run_html(result: RunExplanation, command: str = "", links: Links | None = None) -> str:
     """Render the page of a run."""
     phases = result.phases
     figures = {
@@ -543,13 +560,14 @@ def run_html(result: RunExplanation, command: str = "") -> str:
     returns = [float(x) for x in result.mean_returns[[0, -1]]]
     if all(map(math.isfinite, returns)):
         figures["mean return, first and last"] = " and ".join(
-            rounded(x, 3).replace("-", "−") for x in returns
+            _minus(rounded(x, 3)) for x in returns
         )
     return _page(
         "run.html",
         f"What changed along {result.run}",
         result,
         f"{result.headline()}.",
+        links,
         result.clips,
         figures=figures,
         png=picture(result.figure()),
@@ -579,7 +597,7 @@ def _what(change: Difference) -> str:
 def _by(change: Difference) -> str:
     """Format the interval of a change."""
     if change.kind == "moved" and not math.isnan(change.low):
-        return f"{change.low:+.2g} to {change.high:+.2g}".replace("-", "−")
+        return _minus(f"{change.low:+.2g} to {change.high:+.2g}")
     return percent_points(change.low, change.high)
 
 
@@ -650,7 +668,9 @@ def _last_checkpoints(result: GroupExplanation) -> str:
     return f"only the last {last} of each run {'is' if n == 1 else 'are'} used" if n else ""
 
 
-def group_explanation_html(result: GroupExplanation, command: str = "") -> str:
+def group_explanation_html(
+    result: GroupExplanation, command: str = "", links: Links | None = None
+) -> str:
     """Render the page of the differences between two groups of runs."""
     runs = dict(zip(result.groups, result.runs, strict=True))
     return _page(
@@ -658,12 +678,14 @@ def group_explanation_html(result: GroupExplanation, command: str = "") -> str:
         "How runs of {} and {} differ".format(*result.groups),
         result,
         f"{capitalized(result.headline())}.",
+        links,
         figures={f"runs of {name}": thousands(len(own)) for name, own in runs.items()},
         png=picture(result.figure()),
         runs="; ".join(f"{name}: {shortened(', '.join(own), 200)}" for name, own in runs.items()),
         last=_last_checkpoints(result),
         columns=_difference_columns(result),
         differences=result.shown(*MAX_DIFFERENCES),
+        region=lambda row: (links or Links()).region(row.region),
         confidence=percent(result.level),
         notes=[*result.caveats(), *result.notes],
         command=command,

@@ -26,13 +26,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pivec.characterizations import Measured
-from pivec.errors import UsageError
+from pivec.errors import PivecError, UsageError
 from pivec.figures import group_colours, spread_out, to_png, to_vector
-from pivec.files import atomic_write, cell, make_folder, write_csv
+from pivec.files import atomic_write, cell, make_folder, read_regular, write_csv
+from pivec.options import FORMATS
 from pivec.report.distance_figures import MAX_RUNS, groups_figure, heatmap_figure, travel_band
 from pivec.report.findings import (
     DISTANCES_CSV,
     DISTANCES_NPZ,
+    SPACE,
     UNSURE,
     Findings,
     PairRow,
@@ -43,6 +45,7 @@ from pivec.report.groups import GROUP_COLUMNS, PAIR_COLUMNS, permanova_sentence
 from pivec.report.layout import has_groups
 from pivec.report.policy_map import METHOD_NAMES, map_figure
 from pivec.report.script_data import MAX_COLOURS, Content, page_data
+from pivec.report.site import REPORT, SitePage, site_pages, within
 from pivec.run_log import versions
 from pivec.statistics import LEVEL, Travel
 from pivec.terminal import encodable, printable, shortened
@@ -67,13 +70,23 @@ MAX_STATIC = 100  # policies in the table of a page without its script
 ON_PAPER = 25  # rows of a tall table that are printed, as print.css says
 MAX_PAIRS = 5
 MAX_NAMES = 12  # of the policies of a behaviour class
+MAX_LINKS = 30  # of one kind in the navigation; the report has all
+MAX_PAGE = 1 << 26  # bytes
 MAX_EMBEDDED = 6_000_000  # bytes of pictures within a page; others are links to files beside it
 SHARPEST = 125  # dpi: twice what the page is wide
 
 # Bundles made by scripts/page/build.py, and the modules they start from.
 SCRIPTS = {"script.js": "main.tsx", "player.js": "player_page.ts"}
-STYLES = ("page.css", "workbench.css", "player.css", "print.css")
+STYLES = ("site.css", "page.css", "workbench.css", "player.css", "print.css")
 _TIME = "Time taken"
+_HEADINGS = (  # of the navigation, with the kinds of pages
+    ("Overview", "report"),
+    ("What differs", "overview", "pair"),
+    ("Runs", "run"),
+    ("Groups", "groups"),
+    ("Regions", "regions"),
+    ("Unusual episodes", "unusual"),
+)
 _IMAGE_TYPES = {".webp": "image/webp", ".png": "image/png"}
 
 
@@ -96,7 +109,8 @@ def write_results(folder: str | os.PathLike[str], findings: Findings) -> Path:
         else:
             rows = result.rows()
             write_csv(home / name, list(rows[0]), (map(cell, row.values()) for row in rows))
-    pictures, kind = Pictures.of(findings), findings.log.settings.get("figures", "png")
+    pictures, kind = Pictures.of(findings), findings.log.settings.get("figures")
+    kind = kind if kind in FORMATS else "png"
     for name, png, draw in (
         ("distances", pictures.heatmap, heatmap_figure),
         ("map", pictures.map, _map),
@@ -217,6 +231,7 @@ def render(
     """Fill a template of a page; all text in ``parts`` is escaped.
 
     ``script`` is the only one that the page may run, and ``rules`` are more of its content policy.
+    ``pages`` is the navigation; `link_pages` adds that of most pages.
     """
     return (
         _environment()
@@ -229,7 +244,7 @@ def render(
             max_rows=MAX_ROWS,
             on_paper=ON_PAPER,
             level=LEVEL,
-            **parts,
+            **{"pages": ()} | parts,
         )
     )
 
@@ -238,6 +253,60 @@ def write_page(path: str | os.PathLike[str], page: str) -> None:
     """Write a page; an earlier one is replaced when the new one is complete."""
     with atomic_write(path, "w") as file:
         file.write(encodable(page))
+
+
+def rewrite_report(folder: Path, findings: Findings) -> None:
+    """Write report.html again, with the PNG files beside it unless the space is newer."""
+    files, pictures = [folder / "map.png", folder / "distances.png"], None
+    with contextlib.suppress(OSError, PivecError):
+        drawn = min(file.stat().st_mtime_ns for file in files)
+        newer = drawn >= (folder / SPACE / "space.npz").stat().st_mtime_ns
+        if newer and all(within(folder, file) for file in files):
+            pictures = Pictures(*(read_regular(file, MAX_PAGE) for file in files))
+    write_page(folder / REPORT, report_html(findings, pictures))
+
+
+def link_pages(folder: Path) -> None:
+    """Update the navigation of all pages of a comparison but the report, which is written again."""
+    links: Any = _environment().get_template("navigation.html").module
+    pages = site_pages(folder)
+    for page in pages:
+        if page.kind != "report":
+            with contextlib.suppress(OSError, PivecError):  # gone meanwhile, or too large
+                _replace_links(folder / page.path, links.links(navigation(pages, page.path)))
+
+
+def _replace_links(file: Path, links: str) -> None:
+    """Replace what is between the marks of navigation.html, unless it is there already."""
+    content = read_regular(file, MAX_PAGE)
+    first, last = (f"<!-- {mark}pages -->".encode() for mark in ("", "/"))
+    before, found, rest = content.partition(first)
+    old, ended, after = rest.partition(last)
+    new = encodable(links).encode()
+    if found and ended and old != new:
+        with atomic_write(file) as stream:
+            stream.writelines((before, first, new, last, after))
+
+
+def navigation(pages: Sequence[SitePage], current: str = REPORT) -> list[dict[str, Any]]:
+    """Group the pages of a comparison as navigation.html shows them on one of them."""
+    headings = {
+        heading: [page for kind in kinds for page in pages if page.kind == kind]
+        for heading, *kinds in _HEADINGS
+    }
+    return [
+        {
+            "heading": heading,
+            "current": any(page.path == current for page in own),
+            "pages": [
+                {"title": page.title, "href": page.href(current), "current": page.path == current}
+                for page in own[:MAX_LINKS]
+            ],
+            "more": len(own) > MAX_LINKS,
+        }
+        for heading, own in headings.items()
+        if own
+    ]
 
 
 def json_for_script(data: Any) -> str:
@@ -344,6 +413,7 @@ def report_html(
         if findings.environment
         else "Behaviour of policies",
         environment="",  # the title names it
+        pages=navigation(site_pages(findings.log.folder)),
         lead=summary(findings),
         figures=key_figures(findings),
         findings=findings,
@@ -429,7 +499,7 @@ def summary(findings: Findings) -> str:
     rest = len(policies) - n_own
     are = "is" if rest == 1 else "are"
     context = f" {n_policies(rest)} of an earlier map {are} shown in grey." if rest else ""
-    return f"{n_policies(n_own)}{runs}, compared by the states they visit.{context}"
+    return f"{n_policies(n_own)}{runs}.{context}"
 
 
 def key_figures(findings: Findings) -> dict[str, str]:

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import base64
-import json
 import math
-import os
-import warnings
 import zlib
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
@@ -17,15 +14,13 @@ from itertools import chain, compress, islice
 from operator import index
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pivec.characterizations import WHERE, Decomposition
-from pivec.errors import PivecError, PivecWarning
+from pivec.errors import PivecError
 from pivec.explanations import (
-    FOLDER,
     Feature,
     FeatureHistograms,
     Rules,
@@ -34,8 +29,8 @@ from pivec.explanations import (
     worth_listing,
 )
 from pivec.figures import colour_scale, group_colours
-from pivec.files import read_regular
 from pivec.report.findings import Findings, PolicyTable
+from pivec.report.site import BROKEN, address_of, explanation_files, read_json, site_pages
 from pivec.statistics import Pairs
 from pivec.terminal import printable
 
@@ -102,6 +97,7 @@ def page_data(findings: Findings, live: str = "") -> Content:
         ],
         "runNote": printable(findings.run_note),
         "media": panel_media(findings),
+        "pages": page_links(findings),
         "episodes": episode_data(findings),
     }
     content |= _distances(findings, size_of(content))
@@ -213,7 +209,7 @@ def pair_spreads(findings: Findings, i: int, j: int) -> Content | None:
 
 
 def _sentences(notes: Sequence[str]) -> str:
-    return printable(". ".join(notes))
+    return printable(". ".join(note[:1].upper() + note[1:] for note in notes))
 
 
 def _run_ends(findings: Findings, number: dict[str, int]) -> Content | None:
@@ -244,6 +240,7 @@ def run_story(findings: Findings, group: str, story: RunExplanation | None = Non
     if story is not None:
         number = {label: row for row, label in enumerate(findings.policies.labels)}
         rows, notes = [number[label] for label in story.labels], story.notes
+    largest = story.largest_phase if story else None
     return {
         "rows": rows,
         "steps": [findings.policies[row].step for row in rows],
@@ -262,6 +259,7 @@ def run_story(findings: Findings, group: str, story: RunExplanation | None = Non
                 "low": _short(phase.low),
                 "high": _short(phase.high),
                 "changed": phase.changed,
+                "largest": phase is largest,
                 "words": [printable(change.sentence()) for change in phase.changes]
                 or [phase.unchanged],
             }
@@ -603,17 +601,11 @@ def _squares(rows: NDArray[Any], pairs: NDArray[np.intp]) -> Array:
 # those that belong to this comparison.
 
 _PICTURES = (".webp", ".png")
-_BYTES, _ALL_BYTES = (
-    1 << 24,
-    1 << 26,
-)  # of a JSON file (64 regions of 350 features take half), of all
-_FOLDERS, _PAIRS, _CLIPS, _FRAMES, _EPISODES = 400, 200, 20, 400, 1000  # that are looked at
+_PAIRS, _CLIPS, _FRAMES, _EPISODES = 200, 20, 400, 1000  # that are looked at
 _STEPS = 1 << 20  # of a clip, and of anything else that is counted in it
 _LETTERS = 4000  # of a text
 _SAME = 1e-3  # of a distance: another comparison has another one
 _SIZE = "width", "height"  # of a frame
-# What reading a file with another content may raise.
-_BROKEN = (KeyError, TypeError, ValueError, AttributeError, OverflowError)
 
 
 def panel_media(findings: Findings) -> Content:
@@ -630,6 +622,21 @@ def panel_media(findings: Findings) -> Content:
     }
 
 
+def page_links(findings: Findings) -> list[Content]:
+    """Return the pages of the comparison, with the rows of their policies or the run's number."""
+    rows = {row.label: i for i, row in enumerate(findings.policies)}
+    number = {name: k for k, name in enumerate(findings.policies.group_colours)}
+    result = []
+    for page in site_pages(findings.log.folder):
+        link: Content = {"kind": page.kind, "title": page.title, "href": page.href()}
+        if page.kind == "pair" and all(name in rows for name in page.names):
+            link["rows"] = [rows[name] for name in page.names]
+        if page.kind == "run" and page.names[0] in number:
+            link["group"] = number[page.names[0]]
+        result.append(link)
+    return result
+
+
 def explained_pairs(
     findings: Findings, folder: Path, explained: Iterable[tuple[Path, Content]]
 ) -> list[Content]:
@@ -637,7 +644,7 @@ def explained_pairs(
     rows = {row.label: i for i, row in enumerate(findings.policies)}
     result: dict[frozenset[int], Content] = {}
     for file, content in explained:
-        with suppress(*_BROKEN):
+        with suppress(*BROKEN):
             a, b = (rows[label] for label in content["labels"])
             if a == b or len(result) >= _PAIRS:
                 continue
@@ -649,7 +656,7 @@ def explained_pairs(
             shown = {
                 "a": a,
                 "b": b,
-                "page": _address(folder, file.with_name("explain.html")),
+                "page": address_of(folder, file.with_name("explain.html")),
                 "clips": _with_pictures(folder, file.parent, content.get("clips"), _CLIPS, clip),
                 "frames": _with_pictures(
                     folder, file.parent, content.get("frames"), _FRAMES, _frame
@@ -669,15 +676,15 @@ def episode_clips(
     """
     rows = {row.label: i for i, row in enumerate(findings.policies)}
     unusual = folder / "unusual.json"
-    sources = [(unusual, _read(folder, unusual) or {}), *explained]
+    sources = [(unusual, read_json(folder, unusual) or {}), *explained]
     found: dict[tuple[int, int], Content] = {}
     for file, content in sources:
         entries: list[Any] = []
-        with suppress(*_BROKEN):
+        with suppress(*BROKEN):
             known = content.get("clips") or (), content.get("behaviours") or ()
             entries = list(islice(chain(*known), _CLIPS))
         for entry in entries:
-            with suppress(*_BROKEN):
+            with suppress(*BROKEN):
                 clip = clip_data(entry, _finder(folder, file.parent))
                 for sheet in clip["sheets"]:
                     label, episode = sheet["label"], sheet["episode"]
@@ -702,7 +709,7 @@ def episode_clips(
 def region_pictures(findings: Findings, folder: Path) -> list[Content]:
     """Find the pictures of regions that `pivec regions --frames` left."""
     names = dict(enumerate(findings.region_names))
-    content = _read(folder, folder / "regions.json") if names else None
+    content = read_json(folder, folder / "regions.json") if names else None
 
     def region(entry: Content) -> Content:
         number = index(entry["number"])
@@ -722,10 +729,10 @@ def _with_pictures(
     result: list[Content] = []
     find = _finder(folder, home)
     for entry in entries if isinstance(entries, list) else ():
-        with suppress(*_BROKEN):
+        with suppress(*BROKEN):
             shown = make(entry)
-            if (address := find(entry["path"])) and len(result) < most:
-                result.append({"src": address} | shown)
+            if (source := find(entry["path"])) and len(result) < most:
+                result.append({"src": source} | shown)
     return result
 
 
@@ -733,7 +740,7 @@ def clip_data(entry: Content, address: Callable[[Any], str | None]) -> Content:
     """Return what `web/player.ts` shows of a clip; without sheets unless all of them are there."""
     sheets, fps = [], float(entry.get("fps") or 0.0)
     if 0.0 < fps < _STEPS:
-        with suppress(*_BROKEN):
+        with suppress(*BROKEN):
             sheets = [_sheet(sheet, address(sheet["path"])) for sheet in entry.get("sheets") or ()]
     return {
         "title": _text(entry["title"]),
@@ -777,7 +784,7 @@ def _finder(folder: Path, home: Path) -> Callable[[Any], str | None]:
         file = home / path
         if len(str(file)) > _LETTERS or file.suffix.lower() not in _PICTURES:
             return None
-        return _address(folder, file)
+        return address_of(folder, file)
 
     return address
 
@@ -799,56 +806,16 @@ def _text(value: Any) -> str:
 
 def _explanations(folder: Path) -> Iterator[tuple[Path, Content]]:
     """Find media of explanations: in folders of their own, then in that of the overview."""
-    root = folder / FOLDER
-    names: list[str] = []
-    with suppress(OSError):
-        names = sorted(entry.name for entry in islice(os.scandir(root), _FOLDERS))
-    left = _ALL_BYTES
-    for name in names:
-        file = root / name / "explain.json"
-        content = _read(folder, file) if left > 0 else None
-        if content is not None:
-            left -= file.stat().st_size
-            yield file, _media_of(content)
-    file = root / "explain.json"
-    content = _read(folder, file) or {}
-    pairs = content.get("pairs")
-    yield from ((file, _media_of(pair)) for pair in (pairs if isinstance(pairs, list) else ()))
-    yield file, _media_of(content)  # clips of behaviour classes
+    for file, content in explanation_files(folder):
+        pairs = content.get("pairs")
+        yield from ((file, _media_of(pair)) for pair in (pairs if isinstance(pairs, list) else ()))
+        yield file, _media_of(content)  # of the overview, clips of behaviour classes
 
 
 def _media_of(explanation: Any) -> Content:
     """Keep of an explanation what this page needs: the labels, the distance, pictures and clips."""
     kept: Content = {}
-    with suppress(*_BROKEN):
+    with suppress(*BROKEN):
         kept = {name: explanation.get(name) for name in ("frames", "clips", "behaviours")}
         kept |= {name: explanation["decomposition"][name] for name in ("labels", "distance")}
     return kept
-
-
-def _read(folder: Path, file: Path) -> Content | None:
-    """Read a JSON object within the folder; None if it is none."""
-    with suppress(OSError, ValueError, RecursionError):
-        if not file.is_file() or not _within(folder, file):
-            return None
-        try:
-            content = json.loads(read_regular(file, _BYTES))
-        except PivecError as error:
-            warnings.warn(f"no pictures on the page: {error}", PivecWarning, stacklevel=2)
-            return None
-        return content if isinstance(content, dict) else None
-    return None
-
-
-def _address(folder: Path, file: Path) -> str | None:
-    """Return the address of a file from the page on; None if it is not within the folder."""
-    with suppress(OSError, ValueError, RuntimeError):  # loops of links, zeros in names
-        if file.is_file() and (within := _within(folder, file)):
-            return quote(os.fsencode(within.as_posix()))
-    return None
-
-
-def _within(folder: Path, file: Path) -> Path | None:
-    """Return the path of a file from the folder on, links followed; None if it is elsewhere."""
-    root, real = folder.resolve(), file.resolve()
-    return real.relative_to(root) if real.is_relative_to(root) else None

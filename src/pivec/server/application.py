@@ -74,7 +74,7 @@ _MANY = 1000  # policies whose distances take a while
 _EXPLAINED = 400  # explained pairs that are looked for
 _INTERVAL = 1.0  # seconds between looks at the folder
 _BRIEF, _RELOAD = 2.0, 2  # seconds that a browser waits for a page, and then asks again
-_MAX_PICTURE = 1 << 26  # bytes
+_MAX_FILE = 1 << 26  # bytes
 _WAITING, _KNOWN = 8, 256  # requests for clips that wait, and answers that are kept
 _CLIPS = 2
 _PATIENCE = 2.0  # seconds for a killed process to end
@@ -83,6 +83,12 @@ MEDIA = "media"  # where addresses of pictures begin
 # No SVG: it may contain scripts.
 MEDIA_TYPES = {f".{kind}": f"image/{kind}" for kind in ("webp", "png", "gif", "jpeg")}
 MEDIA_TYPES[".jpg"] = MEDIA_TYPES[".jpeg"]
+# A page beside the report runs no script but what pivec ships for it, whatever the file holds.
+PAGE_HEADERS = {
+    "Content-Security-Policy": report.content_policy(
+        report.script("player.js"), "frame-ancestors 'none'"
+    )
+}
 HEADERS = {
     "Content-Security-Policy": report.content_policy(
         report.script(), "connect-src 'self'", "frame-ancestors 'none'"
@@ -181,15 +187,15 @@ class Snapshot:
         """
         labels = self.space.descriptions.labels
         answer = {"a": labels[i], "b": labels[j], "level": LEVEL} | self._numbers(i, j)
-        answer |= {"difference": None, "reason": ""}
+        answer |= {"difference": None, "reason": "", "spreads": None}
         try:
+            answer["spreads"] = report.pair_spreads(self.findings, i, j)
             found = self.explanation(i, j)
             answer["difference"] = report.decomposition_data(
                 found.decomposition, found.features, found.notes, found.rules
             )
         except PivecError as error:
             answer["reason"] = str(error)
-        answer["spreads"] = report.pair_spreads(self.findings, i, j)
         return _json(printable_texts(plain(answer)))
 
     def _run(self, group: str) -> bytes:
@@ -420,20 +426,20 @@ def folder_versions(folder: Path) -> FolderVersions:
     return tuple(map(version, spaces)), tuple(map(version, beside))
 
 
-def read_picture(folder: Path, name: str) -> tuple[bytes, str] | None:
-    """Read a picture by its name below the folder, with its media type; None if there is none.
+def read_media(folder: Path, name: str) -> tuple[bytes, str] | None:
+    """Read a picture or page of the folder by its name, with its media type; None if it is none.
 
     Links are followed only within the folder.
     """
-    kind = MEDIA_TYPES.get(PurePath(name).suffix.lower())
+    kind = "text/html" if report.is_page(name) else MEDIA_TYPES.get(PurePath(name).suffix.lower())
     if kind is None or "\0" in name or name.startswith(("/", "\\")) or ".." in PurePath(name).parts:
         return None
     root = os.path.realpath(folder)
     file = PurePath(os.path.realpath(os.path.join(root, name)))
-    if not file.is_relative_to(root) or MEDIA_TYPES.get(file.suffix.lower()) != kind:
+    if not file.is_relative_to(root) or file.suffix.lower() != PurePath(name).suffix.lower():
         return None
     try:
-        return read_regular(file, _MAX_PICTURE), kind
+        return read_regular(file, _MAX_FILE), kind
     except Exception:  # gone, a folder, no picture, too long a name: all the same to the client
         return None
 
@@ -653,12 +659,14 @@ class Handlers:
 
         routes = [
             Route("/", self._page),
+            Route(f"/{report.REPORT}", self._page),
             Route("/version", self._version),
             Route("/data", self._data),
             Route("/pair", self._pair),
             Route("/run", self._run),
             Route("/clips", self._clips, methods=["GET", "POST"]),
             Route(f"/{MEDIA}/{{name:path}}", self._media),
+            Route("/{name:path}", self._media),
         ]
         app = Starlette(
             routes=routes, exception_handlers={PivecError: sentence}, lifespan=self._lifespan
@@ -721,10 +729,12 @@ class Handlers:
         return JSONResponse(answer)
 
     def _media(self, request: Request) -> Response:
-        picture = read_picture(self.latest.folder, request.path_params["name"])
-        if picture is None:
+        """Return a picture, or a page beside the report."""
+        found = read_media(self.latest.folder, request.path_params["name"])
+        if found is None:
             return Response(status_code=404)
-        return Response(picture[0], media_type=picture[1])
+        headers = PAGE_HEADERS if found[1] == "text/html" else None
+        return Response(found[0], media_type=found[1], headers=headers)
 
     def _asked(self, request: Request) -> tuple[Snapshot, Pair]:
         """Find the two policies that are asked about."""
@@ -881,8 +891,10 @@ class Guard:
             nonlocal started
             if message["type"] == "http.response.start":
                 started = True
+                given = list(message.get("headers", ()))
                 fixed = [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
-                message["headers"] = [*message.get("headers", ()), *fixed]
+                own = {name for name, _ in given}
+                message["headers"] = given + [pair for pair in fixed if pair[0] not in own]
             await send(message)
 
         async def refuse(status: int, headers: dict[str, str]) -> None:

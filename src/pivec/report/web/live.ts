@@ -21,6 +21,7 @@ export interface ExactPair {
   p: number | null;
   overlap: number | null;
   difference: import("./parts").Differences | null;
+  spreads: import("./parts").Spreads | null;
   /** why there is no difference */
   reason: string;
 }
@@ -67,6 +68,10 @@ export const isLive = (): boolean => Boolean(app.data.blob.live);
 /** `a`: row of a policy; `b`: row of another; returns null without a server; an error has a sentence for the reader. */
 export const exactPair = (a: number, b: number): Promise<ExactPair> | null =>
   isLive() ? ask(addressOf("pair", a, b)) : null;
+
+/** `run`: its number; returns what changed along it, as `blob.runStories` has it; null without a server. */
+export const runStory = (run: number): Promise<any> | null =>
+  isLive() ? ask("run?" + new URLSearchParams({ run: app.data.groups[run] })) : null;
 
 /** Two policies, or an episode of one by its number there; policies by their rows. */
 export type Filmed = { a: number; b: number } | { policy: number; episode: number };

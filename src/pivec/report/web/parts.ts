@@ -1,5 +1,5 @@
 // The parts of the distance of two policies: as Python decomposed it, or squared distances of points in each region.
-import { textsOf } from "./data";
+import { numbersOf, textsOf } from "./data";
 import { perData, pointsOf, squaredByRegion, transposed, unpackAll } from "./distances";
 import { app } from "./state";
 
@@ -43,13 +43,28 @@ export interface Differences {
   rules: { where: string; a: number; b: number }[];
   /** whether noise is marked */
   sure: boolean;
+  /** how many regions are left out, and the sum of their parts */
+  otherParts?: [number, number];
+  /** how many features are left out of the averages */
+  otherAverages?: number;
+}
+/** how much time two policies spend in bins of a feature */
+export interface Spread {
+  name: string;
+  unit: string;
+  flag?: boolean;
+  /** the first and the last bin are open */
+  edges: number[];
+  a: ArrayLike<number>;
+  b: ArrayLike<number>;
 }
 
 const regionsOf = perData(async (data) => {
   const { words, ...columns } = data.blob.regions,
     made = await unpackAll(columns);
   made.words = await textsOf(words);
-  if (made.shares) made.shares = transposed(made.shares, data.n, made.words.length);
+  for (const name of ["shares", "low", "high"])
+    if (made[name]) made[name] = transposed(made[name], data.n, made.words.length);
   return made;
 });
 
@@ -74,8 +89,8 @@ const swapped = (found: Differences): Differences => {
 /** Why `differences` gives null for the data now shown. */
 export const whyNoParts = () =>
   app.data.blob.regions
-    ? "There are too many policies for this file to hold what differs; pivec serve OUT tells."
-    : "This file does not hold what differs between these two: pivec explain and pivec serve tell, if the characterization decomposes distances.";
+    ? "There are too many policies for this file to hold what differs; pivec serve OUT shows it."
+    : "This file does not hold what differs between these two; pivec explain and pivec serve show it if the characterization decomposes distances.";
 
 /** Returns null where this file does not know. */
 export const differences = async (i: number, j: number): Promise<Differences | null> => {
@@ -86,16 +101,19 @@ export const differences = async (i: number, j: number): Promise<Differences | n
   if (known) return known.rows[0] === i ? known : swapped(known);
   const points = await pointsOf();
   if (!blob.regions || !points) return null;
-  const { words, shares, width } = await regionsOf(),
+  const { words, shares, low, high, width } = await regionsOf(),
     n = words.length;
-  const share = (row: number, region: number) => (shares ? shares[row * n + region] / 65535 : NaN);
+  const of = (values: any, row: number, region: number) =>
+    values ? values[row * n + region] / 65535 : NaN;
   const sizes = squaredByRegion(points, width, n, i, j);
   const parts = words.map((said: string, region: number) => ({
     regions: [region],
     words: said,
     part: sizes[region],
-    shareA: share(i, region),
-    shareB: share(j, region),
+    shareA: of(shares, i, region),
+    shareB: of(shares, j, region),
+    // A low end above the high one: the interval is not known.
+    spans: low && high && [i, j].map((row) => [of(low, row, region), of(high, row, region)]),
     features: [],
   }));
   parts.sort((a: Part, b: Part) => b.part - a.part);
@@ -107,4 +125,52 @@ export const differences = async (i: number, j: number): Promise<Differences | n
     rules: [],
     averages: features.map(({ values, ...named }) => ({ ...named, a: values[i], b: values[j] })),
   };
+};
+
+export type Spreads = {
+  features: Spread[];
+  /** what was left out */
+  words: string;
+};
+
+const sharesOf = perData(async (data) => {
+  const { features, shares } = data.blob.spreads,
+    columns: Uint16Array[] = await Promise.all(shares.map(numbersOf));
+  return (row: number, f: number) => {
+    const bins = features[f].edges.length - 1;
+    return Float64Array.from(columns[f].subarray(row * bins, (row + 1) * bins), (x) => x / 65535);
+  };
+});
+
+const sum = (values: ArrayLike<number>) => Array.from(values).reduce((a, b) => a + b, 0);
+
+/** Returns the spreads of two policies, −1: of all together; those first that differ most. */
+export const spreadsOf = async (i: number, j: number): Promise<Spreads> => {
+  const { blob, n } = app.data;
+  if (!blob.spreads) return { features: [], words: "" };
+  const shares = await sharesOf();
+  const every = (f: number) => {
+    const mean = new Float64Array(blob.spreads.features[f].edges.length - 1);
+    let known = 0;
+    for (let row = 0; row < n; row++) {
+      const own = shares(row, f);
+      if (sum(own) > 0) known++;
+      own.forEach((x, k) => (mean[k] += x));
+    }
+    return mean.map((x) => x / (known || 1));
+  };
+  const found = blob.spreads.features.map((feature: any, f: number) => ({
+    ...feature,
+    a: shares(i, f),
+    b: j < 0 ? every(f) : shares(j, f),
+  }));
+  // Policies whose states are not stored have no shares.
+  const features = found.filter(({ a, b }: Spread) => sum(a) > 0 && sum(b) > 0);
+  return { features: ordered(features), words: blob.spreads.words };
+};
+
+/** Put those first that differ most. */
+export const ordered = (spreads: Spread[]): Spread[] => {
+  const apart = ({ a, b }: Spread) => sum(Array.from(a, (x, k) => Math.abs(x - b[k])));
+  return [...spreads].sort((x, y) => apart(y) - apart(x));
 };

@@ -4,6 +4,7 @@ import { percent } from "../format";
 import { type Clips, type Filmed, isAskedFor, isLive, makeClips } from "../live";
 import { type Clip, player } from "../player";
 import { app } from "../state";
+import type { Frame } from "./media";
 
 /** A clip beside the page, which a server has under another address. */
 const beside = (clip: Clip): Clip => {
@@ -27,12 +28,27 @@ const Player = ({ clip, begin }: { clip: Clip; begin: boolean }) => {
 };
 
 /** A button that has a server make clips, with how far it is; `begin`: has them made at once. */
-const Made = ({ what, words, begin }: { what: Filmed; words: string; begin: boolean }) => {
+const Made = ({
+  what,
+  words,
+  begin,
+  use,
+}: {
+  what: Filmed;
+  words: string;
+  begin: boolean;
+  /** takes the pictures of regions that were made too */
+  use?: (frames: Frame[]) => void;
+}) => {
   const [answer, setAnswer] = useState<Clips | null>(null),
     [failed, setFailed] = useState("");
   const start = () => {
     setFailed("");
-    makeClips(what, setAnswer).then(setAnswer, (error: Error) => {
+    const finish = (made: Clips) => {
+      setAnswer(made);
+      use?.(made.frames);
+    };
+    makeClips(what, setAnswer).then(finish, (error: Error) => {
       setAnswer(null);
       setFailed(`No clips: ${error.message}`);
     });
@@ -62,7 +78,15 @@ const Made = ({ what, words, begin }: { what: Filmed; words: string; begin: bool
 };
 
 /** Clips of two policies; nothing where there are none and nobody can make them. */
-export const PairClips = ({ a, b }: { a: number; b: number }) => {
+export const PairClips = ({
+  a,
+  b,
+  use,
+}: {
+  a: number;
+  b: number;
+  use?: (frames: Frame[]) => void;
+}) => {
   const known = app.data.blob.media.pairs.find(
     (pair: any) => (pair.a === a && pair.b === b) || (pair.a === b && pair.b === a),
   );
@@ -77,7 +101,7 @@ export const PairClips = ({ a, b }: { a: number; b: number }) => {
           <Player key={clip.title} clip={turned(beside(clip))} begin={false} />
         ))
       ) : (
-        <Made what={{ a, b }} words="Make clips of both" begin={false} />
+        <Made what={{ a, b }} words="Make clips of both" begin={false} use={use} />
       )}
     </section>
   );

@@ -1,13 +1,17 @@
 // The panel: what is selected, and how A and B differ.
 import { render } from "preact";
+import { useEffect } from "preact/hooks";
 import { measurer } from "../distances";
-import { ClassName, PolicyName, RunName } from "../entities";
+import { Badge, ClassName, PolicyName, RunName } from "../entities";
 import { announce, byId, number, whole } from "../format";
+import { spreadsOf } from "../parts";
 import { app, set, useApp, useResult } from "../state";
+import { Button, Head, useKept } from "./common";
+import { Features } from "./differs";
 import { Pair } from "./pair";
 import { Run } from "./run";
 
-export const NEAREST = 8;
+const NEAREST = 8;
 
 /** What is known of a policy, in a table of names and values. */
 export const Facts = ({ row }: { row: number }) => {
@@ -41,70 +45,126 @@ export const Facts = ({ row }: { row: number }) => {
   );
 };
 
-/** The policies nearest to a policy; a click selects one of them. */
-export const Nearest = ({ row, name }: { row: number; name: string }) => {
-  const { data } = app,
-    made = useResult(measurer, [data]);
-  if (!made) return null;
+/** The policies nearest to A (side 0) or B; a click selects one of them. */
+export const Nearest = ({
+  row,
+  side,
+  most = NEAREST,
+}: {
+  row: number;
+  side: number;
+  most?: number;
+}) => {
+  const { data } = app;
+  const find = async () => {
+    const made = await measurer();
+    return made
+      .nearest(row, most)
+      .map((near) => ({ ...near, alike: made.pair(row, near.row).alike }));
+  };
+  const found = useKept(useResult(find, [data, row]), data.label[row]);
+  if (!found) return null;
   return (
     <section class="near">
-      <h3>Nearest to {name}</h3>
+      <h3>
+        Nearest to <Badge side={side} />
+      </h3>
       <ol>
-        {made.nearest(row, NEAREST).map((near) => (
-          <li key={near.row} class={made.pair(row, near.row).alike ? "unsure" : ""}>
+        {found.map((near) => (
+          <li key={near.row} class={near.alike ? "unsure" : ""}>
             <PolicyName row={near.row} />
             <span class="value">{number(near.distance)}</span>
           </li>
         ))}
       </ol>
-      {made.words && <p class="hint">{made.words}</p>}
     </section>
   );
 };
 
-const Policy = ({ row, side }: { row: number; side: number }) => (
-  <>
-    <header>
-      <h2>
-        <PolicyName row={row} />
-      </h2>
-      <button type="button" class="plain" onClick={() => set({ a: -1, b: -1 })}>
-        Clear
-      </button>
-    </header>
-    <Facts row={row} />
-    <p class="hint">Select another policy to see how the two differ.</p>
-    <Nearest row={row} name={"AB"[side]} />
-  </>
-);
+const Policy = ({ row, side }: { row: number; side: number }) => {
+  const { data } = app,
+    { label, features } = data,
+    made = useResult(measurer, [data]),
+    spreads = useKept(
+      useResult(() => spreadsOf(row, -1), [data, row]),
+      label[row],
+    );
+  useEffect(() => announce(`${"AB"[side]}: ${label[row]}`), [row]);
+  const averages = features.map(({ values, ...named }) => ({ ...named, a: values[row], b: NaN }));
+  return (
+    <>
+      <Head
+        title={
+          <span class="who">
+            <Badge side={side} />
+            <PolicyName row={row} />
+          </span>
+        }
+      >
+        <Button act={() => set({ a: -1, b: -1 })}>Clear</Button>
+      </Head>
+      <Facts row={row} />
+      <p class="hint">Select another policy to see how the two differ.</p>
+      <Nearest row={row} side={side} />
+      {made?.words && <p class="hint">{made.words}</p>}
+      {spreads && (
+        <Features
+          key={label[row]}
+          spreads={spreads}
+          averages={averages}
+          others="all policies together"
+        />
+      )}
+    </>
+  );
+};
 
-const Invitation = () => (
-  <>
-    <header>
-      <h2>Compare two policies</h2>
-    </header>
-    <p>Click a point, then another; or start here:</p>
-    <ul class="begin">
-      {app.data.blob.media.notable.map(({ words, rows: [a, b] }: any) => (
-        <li key={words}>
-          <button type="button" class="plain" data-pair={`${a} ${b}`}>
-            {words}
-          </button>
-        </li>
-      ))}
-    </ul>
-  </>
-);
+const Invitation = () => {
+  const { label, blob } = app.data;
+  return (
+    <>
+      <Head title="Compare two policies" />
+      <p>Click a point, then another; or start here:</p>
+      <ul class="begin">
+        {blob.media.notable.map(({ words, rows: [a, b] }: any) => (
+          <li key={words}>
+            <button type="button" class="plain" data-pair={`${a} ${b}`}>
+              <b>{words}</b>
+              <small>
+                {label[a]} and {label[b]}
+              </small>
+            </button>
+          </li>
+        ))}
+      </ul>
+    </>
+  );
+};
 
 const Panel = () => {
   const { a, b, run } = useApp("a b run data colour");
+  useEffect(() => {
+    byId("panel").scrollTop = 0;
+  }, [a, b, run]);
   if (run >= 0) return <Run run={run} />;
   if (a >= 0 && b >= 0 && a !== b) return <Pair a={a} b={b} />;
   const row = Math.max(a, b);
   return row >= 0 ? <Policy row={row} side={Number(a < 0)} /> : <Invitation />;
 };
 
+/** When what had the focus is replaced, the heading of what came instead has it. */
+const keepFocus = (panel: HTMLElement) => {
+  let last: Element | null = null;
+  document.addEventListener("focusin", ({ target }) => {
+    last = panel.contains(target as Node) ? (target as Element) : null;
+  });
+  new MutationObserver(() => {
+    if (!last || last.isConnected || document.activeElement !== document.body) return;
+    panel.querySelector("h2")?.focus({ preventScroll: true });
+  }).observe(panel, { childList: true, subtree: true });
+};
+
 export const panelPart = () => {
   render(<Panel />, byId("panel"));
-  void announce;
+  keepFocus(byId("panel"));
 };
