@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 from sight import chosen, figure
 
-from conftest import written
-from pivec.report import page_data, pair_spreads
+from pivec.report import page_data, pair_spreads, report_html, write_page
 from pivec.run_log import RunLog
 from pivec.states import Store
 
@@ -65,7 +64,8 @@ def stored(walked, pages, tmp_path_factory):
     log = RunLog(folder)
     log.settings = walked.report.log.settings
     report = replace(walked.report, log=log)
-    page = pages.open(written(folder, "report", report))
+    write_page(folder / "report.html", report_html(report))
+    page = pages.open(folder / "report.html")
     return SimpleNamespace(report=report, page=page)
 
 
@@ -307,7 +307,8 @@ def test_frames_and_pages_beside_the_page_are_shown(walked, pages, tmp_path):
         "frames": [{"visit": visit, "path": "c.webp"}],
     }
     (folder / "explain.json").write_text(json.dumps(content))
-    path = written(tmp_path, "report", report)
+    path = tmp_path / "report.html"
+    write_page(path, report_html(report))
     page = pages.open(path, color_scheme="dark")
     begin(page, "farthest")
     picture = page.locator("#panel .frames .picture img")
