@@ -58,7 +58,7 @@ def test_few_policies_are_a_page_too(page_of, n):
     page = page_of(compared(n).report)
     page.locator("#search").fill(f"p{n - 1}")
     page.locator("#search").press("Enter")
-    page.locator("#panel .who", has_text=f"p{n - 1}").wait_for()
+    page.locator("#panel h2", has_text=f"p{n - 1}").wait_for()
 
 
 def test_a_page_without_steps_and_returns_says_nothing_of_them(page_of):

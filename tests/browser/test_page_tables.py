@@ -1,4 +1,4 @@
-"""The table of all policies and the heatmap: they reach everything, with few nodes."""
+"""Tables: that of all policies reaches everything with few nodes; names in all are interactive."""
 
 from __future__ import annotations
 
@@ -8,27 +8,28 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from made_pages import drawn, report_of
-from sight import FRAMES, figure, pixels_of
+from sight import FRAMES, chosen, figure
 
 
 @pytest.fixture(scope="module")
 def page(pages, crowd):
-    return pages.open(crowd.path)
+    page = pages.open(crowd.path, width=1400)
+    page.locator("#open-policies").click()
+    return page
 
 
 def test_the_table_reaches_its_last_row_with_few_nodes(page, crowd):
     table = page.locator("#policy-table")
-    table.scroll_into_view_if_needed()
     table.focus()
     page.keyboard.press("End")
-    last = page.locator("#policy-table tbody tr[data-i][aria-rowindex]").last
+    last = page.locator("#policy-table tbody tr[data-row][aria-rowindex]").last
     last.wait_for()
     assert last.get_attribute("aria-rowindex") == "30001"
     labels = crowd.space.descriptions.labels
     assert last.locator("th").get_attribute("title") == labels[-1]
     assert page.locator("#policy-table tr").count() < 150
     page.keyboard.press("Enter")
-    assert labels[-1] in page.locator("#panel .who").first.text_content()
+    page.locator("#panel h2", has_text=labels[-1]).wait_for()
 
 
 def test_the_table_sorts_all_policies(page, crowd):
@@ -40,15 +41,15 @@ def test_the_table_sorts_all_policies(page, crowd):
     table.focus()
     page.keyboard.press("Home")
     best = crowd.space.descriptions.labels[int(crowd.space.descriptions.mean_returns.argmax())]
-    first = page.locator("#policy-table tbody tr[data-i][aria-rowindex]").first
+    first = page.locator("#policy-table tbody tr[data-row][aria-rowindex]").first
     page.locator(f'#policy-table tbody tr[aria-rowindex="2"] th[title="{best}"]').wait_for()
     assert first.locator("th").get_attribute("title") == best
 
 
 def test_the_table_shows_what_the_search_leaves(page):
     page.locator("#search").fill("ppo-00077/")
-    page.locator("#filter-count", has_text="25 of").wait_for()
-    names = "#policy-table tbody tr[data-i][aria-rowindex] th"
+    page.locator("#shown-count", has_text="25 of").wait_for()
+    names = "#policy-table tbody tr[data-row][aria-rowindex] th"
     others = page.locator(f'{names}:not([title*="ppo-00077/"])')
     others.first.wait_for(state="detached")  # the table is drawn a frame after the count
     assert 0 < page.locator(names).count() <= 25
@@ -65,7 +66,8 @@ def test_long_names_in_the_table_are_cut_where_they_do_not_differ(page_of):
     ]
     described = replace(space.descriptions, policies=tuple(infos))
     page = page_of(report_of(replace(space, descriptions=described)), width=700)
-    cells = page.locator("#policy-table tbody.sight tr[data-i] th")
+    page.locator("#open-policies").click()
+    cells = page.locator("#policy-table tbody.sight tr[data-row] th")
     cells.first.wait_for()
     for cell in cells.all():
         full, shown = cell.get_attribute("title"), cell.text_content()
@@ -74,70 +76,63 @@ def test_long_names_in_the_table_are_cut_where_they_do_not_differ(page_of):
         assert re.findall(r"_(\d+)", shown) == re.findall(r"_(\d+)", full)
 
 
-@pytest.fixture(scope="module")
-def heat(pages, walked):
-    page = pages.open(walked.path)
-    page.locator("#heatmap").scroll_into_view_if_needed()
-    page.locator("#heat-note", has_text="48 policies in view").wait_for()
-    page.evaluate(FRAMES)
-    return page
+@pytest.fixture
+def small(pages, walked):
+    return pages.open(walked.path, width=1400)
 
 
-def cells_of(page, n, seed=0):
-    """Give places within the square of the heatmap, which ends at the right and at the bottom."""
-    box = page.locator("#heatmap").bounding_box()
-    shares = np.random.default_rng(seed).uniform(0.03, 0.6, (n, 2))
-    corner = np.array([box["x"] + box["width"], box["y"] + box["height"]])
-    return corner - shares * min(box["width"], box["height"])
+def test_distances_to_a_are_those_of_python(small, walked):
+    labels = walked.data.labels
+    chosen(small, labels[12])
+    small.locator("#open-policies").click()
+    head = small.locator("#policy-table th[data-column=distance] button")
+    head.click()
+    small.evaluate(FRAMES)
+    rows = small.locator("#policy-table tbody.sight tr[data-row]")
+    known = np.maximum(walked.report.measured.estimates[12], 0)
+    at = [h.get_attribute("data-column") for h in small.locator("#policy-table thead th").all()]
+    cell = at.index("distance")
+    shown = []
+    for row in rows.all():
+        i = int(row.get_attribute("data-row"))
+        shown.append(figure(row.locator("> *").nth(cell).inner_text()))
+        assert shown[-1] == pytest.approx(known[i], rel=6e-3, abs=1e-6)
+    assert len(shown) > 8
+    assert shown == sorted(shown)
 
 
-def cell_at(page, place):
-    """Point at a cell; return the rows of its two policies in the tip, and the distance there."""
-    page.mouse.move(*place)
-    page.evaluate(FRAMES)
-    tip = page.locator("#heat-tip")
-    said = [text for text in tip.locator("div").all_text_contents() if "distance" in text]
-    return tip.locator("strong").all_text_contents(), figure(said[0]) if said else 0.0
+def test_names_in_the_table_are_interactive(small, walked):
+    small.locator("#open-policies").click()
+    row = small.locator("#policy-table tbody.sight tr[data-row]").nth(3)
+    i = int(row.get_attribute("data-row"))
+    name = row.locator("th .entity")
+    name.hover()
+    small.locator("#map-tip strong", has_text=walked.data.labels[i]).wait_for()
+    name.click()
+    small.locator("#panel", has_text=walked.data.labels[i]).wait_for()
+    run = small.locator("#policy-table tbody.sight tr[data-row]").nth(3).locator("[data-run]")
+    label = run.inner_text()
+    run.click()
+    small.locator("#panel h2", has_text=label).wait_for()
+    small.wait_for_timeout(600)
+    small.locator("#policy-table tbody.sight tr[data-row]").nth(3).locator("[data-run]").dblclick()
+    small.locator("#shown-count", has_text="8 of 48").wait_for()
 
 
-def test_cells_of_the_heatmap_have_pythons_distances_and_their_colours(heat, walked):
-    distances = np.maximum(walked.report.measured.intervals.distance, 0)
-    places = cells_of(heat, 25)
-    heat.mouse.move(0, 0)
-    heat.evaluate(FRAMES)
-    picture, known = pixels_of(heat.screenshot()), []
-    for place in places:
-        names, distance = cell_at(heat, place)
-        i, j = walked.data.labels.index(names[0]), walked.data.labels.index(names[-1])
-        assert distance == pytest.approx(distances[i, j], rel=6e-3, abs=1e-6)
-        known.append(distances[i, j])
-    x, y = places.astype(int).T
-    ranks = [np.argsort(np.argsort(values)) for values in (known, picture[y, x].sum(axis=1))]
-    assert abs(np.corrcoef(*ranks)[0, 1]) > 0.9
-
-
-def test_the_heatmap_zooms_and_a_cell_chooses_its_pair(heat, walked):
-    place = cells_of(heat, 1, seed=3)[0]
-    names, _ = cell_at(heat, place)
-    for _ in range(3):
-        heat.mouse.wheel(0, -200)
-    note = heat.locator("#heat-note", has_text="of 48 policies")
-    note.wait_for()
-    assert 6 <= figure(note.text_content()) < 24
-    assert cell_at(heat, place)[0] == names  # what is under the pointer stays there
-    other = place - np.array([90, 60])
-    pair, _ = cell_at(heat, other)
-    assert pair != names
-    heat.mouse.click(*other)
-    who = heat.locator("#panel .who .name")
-    who.filter(has_text=pair[0]).first.wait_for()
-    assert [name.strip() for name in who.all_text_contents()] == pair
-    heat.locator("#heat-all").click()
-    heat.locator("#heat-note", has_text="48 policies in view").wait_for()
-
-
-def test_the_heatmap_follows_the_search(heat):
-    heat.locator("#search").fill("a2c-0/")
-    heat.locator("#heat-note").scroll_into_view_if_needed()
-    heat.locator("#heat-note", has_text="8 policies in view").wait_for()
-    heat.locator("#search").fill("")
+def test_classes_are_those_of_python_and_select_their_members(small, walked):
+    classes, policies = walked.report.behaviours, walked.report.policies
+    small.locator("#open-behaviours").click()
+    rows = small.locator("#tab-behaviours tbody tr")
+    sizes = [classes.numbers.count(k) for k in range(1, len(classes) + 1)]
+    for k, row in enumerate(rows.all()):
+        assert int(row.get_attribute("data-class")) == k + 1
+        assert int(row.locator("td").nth(1).inner_text()) == sizes[k]
+        typical = row.locator("th [data-row]").get_attribute("data-row")
+        assert int(typical) == classes.medoids[k]
+        own = [r.mean_return for r, c in zip(policies, classes.numbers, strict=True) if c == k + 1]
+        assert figure(row.locator("td").nth(2).inner_text()) == pytest.approx(
+            np.mean(own), rel=5e-3, abs=0.01
+        )
+    rows.first.locator("[data-class].entity").click()
+    small.locator("#open-policies").click()
+    small.locator("#shown-count", has_text=f"{sizes[0]} of 48").wait_for()

@@ -93,7 +93,7 @@ def test_the_class_of_a_policy(page, walked, row):
 def test_the_nearest_pair_that_differs(page, walked):
     pairs = walked.report.measured.pairs
     k = np.flatnonzero(~pairs.alike)[0]
-    first = page.locator("#tab-heatmap .pairs tr[data-pair]").first
+    first = page.locator("#tab-heatmap .pairs [data-pair]").first
     assert sorted(map(int, first.get_attribute("data-pair").split())) == sorted(
         (int(pairs.i[k]), int(pairs.j[k]))
     )

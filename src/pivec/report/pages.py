@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from pivec.characterizations import Measured
 from pivec.errors import PivecError, UsageError
-from pivec.figures import spread_out, to_png, to_vector
+from pivec.figures import group_colours, spread_out, to_png, to_vector
 from pivec.files import atomic_write, cell, make_folder, read_regular, write_csv
 from pivec.options import FORMATS
 from pivec.report.distance_figures import MAX_RUNS, groups_figure, heatmap_figure, travel_band
@@ -44,7 +44,7 @@ from pivec.report.findings import (
 from pivec.report.groups import GROUP_COLUMNS, PAIR_COLUMNS, permanova_sentence
 from pivec.report.layout import has_groups
 from pivec.report.policy_map import METHOD_NAMES, map_figure
-from pivec.report.script_data import Content, page_data
+from pivec.report.script_data import MAX_COLOURS, Content, page_data
 from pivec.report.site import REPORT, SitePage, site_pages, within
 from pivec.run_log import versions
 from pivec.statistics import LEVEL, Travel
@@ -77,6 +77,8 @@ SHARPEST = 125  # dpi: twice what the page is wide
 
 # Bundles made by scripts/page/build.py, and the modules they start from.
 SCRIPTS = {"script.js": "main.tsx", "player.js": "player_page.ts"}
+# Of a page that waits. The header Refresh does not load an address with a part after # again.
+RELOAD = "setTimeout(() => location.reload(), 2000);"
 STYLES = ("site.css", "page.css", "workbench.css", "player.css", "print.css")
 _TIME = "Time taken"
 _HEADINGS = (  # of the navigation, with the kinds of pages
@@ -403,10 +405,6 @@ def report_html(
     measured, groups = findings.measured, findings.groups
     pictures = pictures or Pictures.of(findings)
     travels = sorted(measured.travels, key=lambda run: -run.total)
-    near, far = (
-        pairs.take(range(min(MAX_PAIRS, len(pairs))))
-        for pairs in (measured.nearest, measured.farthest)
-    )
     notices, folder = findings.log.warnings, findings.log.folder
     return render(
         "report.html",
@@ -434,13 +432,8 @@ def report_html(
         volatile=_TIME,
         heatmap_png=_address(pictures.heatmap),
         has_groups=has_groups([row.group for row in findings.policies]),
-        pairs=[
-            (heading, list(zip(pairs.i, pairs.j, findings.rows_of(pairs), strict=True)))
-            for heading, pairs in (("Nearest pairs", near), ("Farthest pairs", far))
-            if len(pairs)
-        ],
-        has_intervals=bool(np.isfinite([*near.low, *far.low]).any()),
-        has_overlap=bool(np.isfinite([*near.overlap, *far.overlap]).any()),
+        pairs=_listed_pairs(findings),
+        has_overlap=bool(np.isfinite(measured.pairs.overlap).any()),
         unsure=UNSURE,
         behaviours=_behaviours(findings),
         kinds=findings.kinds if findings.kinds and len(findings.kinds) > 1 else None,
@@ -450,6 +443,7 @@ def report_html(
         groups_test=permanova_sentence(groups.test) if groups else "",
         groups_png=picture(groups_figure(groups)) if groups else "",
         travels=travels,
+        numbers={label: k for k, label in enumerate(findings.policies.labels)},
         run_numbers={name: k for k, name in enumerate(findings.policies.group_colours)},
         plot=travel_plot(travels[:MAX_RUNS], findings.policies.group_colours) if travels else None,
         max_static=MAX_STATIC,
@@ -458,10 +452,45 @@ def report_html(
     )
 
 
+def _listed_pairs(findings: Findings) -> list[tuple[str, list[dict[str, Any]]]]:
+    """Return the nearest pairs that differ and the farthest ones, each list with its heading."""
+    measured = findings.measured
+    lists = {
+        "Nearest pairs that differ" if measured.n_known else "Nearest pairs": (
+            findings.nearest_different
+        ),
+        "Farthest pairs": measured.farthest,
+    }
+    found = {
+        heading: pairs.take(range(min(MAX_PAIRS, len(pairs)))) for heading, pairs in lists.items()
+    }
+    rows = {heading: findings.rows_of(pairs) for heading, pairs in found.items()}
+    labels = [name for own in rows.values() for row in own for name in (row.policy, row.other)]
+    names = dict(zip(labels, shorten_names(labels, 20), strict=True))
+    return [
+        (
+            heading,
+            [
+                {
+                    "i": i,
+                    "j": j,
+                    "names": (names[row.policy], names[row.other]),
+                    "distance": row.distance,
+                    "ends": interval(row.low, row.high, 2) if math.isfinite(row.low) else "",
+                    "title": f"{row.policy} and {row.other}",
+                }
+                for i, j, row in zip(pairs.i, pairs.j, rows[heading], strict=True)
+            ],
+        )
+        for heading, pairs in found.items()
+        if len(pairs)
+    ]
+
+
 def waiting_html(title: str, words: str, notes: Sequence[str] = ()) -> str:
     """Render what a server sends before there is a page to show."""
     head: dict[str, Any] = {"title": title, "lead": words, "environment": "", "figures": {}}
-    return render("waiting.html", resource("page.css"), notes=notes, **head)
+    return render("waiting.html", resource("page.css"), RELOAD, notes=notes, **head)
 
 
 def summary(findings: Findings) -> str:
@@ -472,7 +501,7 @@ def summary(findings: Findings) -> str:
     rest = len(policies) - n_own
     are = "is" if rest == 1 else "are"
     context = f" {n_policies(rest)} of an earlier map {are} shown in grey." if rest else ""
-    return f"{n_policies(n_own)}{runs}, compared by the states they visit.{context}"
+    return f"{n_policies(n_own)}{runs}.{context}"
 
 
 def key_figures(findings: Findings) -> dict[str, str]:
@@ -507,6 +536,7 @@ def _behaviours(findings: Findings) -> list[dict[str, Any]]:
     classes, policies = findings.behaviours, findings.policies
     if classes is None or len(policies) < 2:
         return []
+    colours = group_colours(MAX_COLOURS)
     members: dict[int, list[int]] = {}
     for i, number in enumerate(classes.numbers):
         if number is not None:
@@ -516,6 +546,7 @@ def _behaviours(findings: Findings) -> list[dict[str, Any]]:
             "number": number,
             "medoid": classes.medoids[number - 1],
             "members": own,
+            "colour": colours[(number - 1) % len(colours)] if len(own) > 1 else "var(--lone)",
             "mean_return": _mean([policies[i].mean_return for i in own]),
         }
         for number, own in sorted(members.items())

@@ -40,6 +40,7 @@ Content = dict[str, Any]  # JSON
 
 FORMAT = 2
 PAIRS_BYTES = 7_500_000  # of all pairs, before they are packed
+MAX_COLOURS = 36  # of behaviour classes and of kinds of episodes; more repeat them
 MOST_VALUES = 3_000_000  # of features or of shares of time
 NEAREST = 10  # of each policy, if there is room for nothing else
 # Characters of a page of 30 000 policies and of 300 000, in a straight line between.
@@ -63,7 +64,7 @@ def page_data(findings: Findings, live: str = "") -> Content:
         "columns": _policy_columns(policies, number),
         "groups": [printable(name) for name in colours],
         "groupColours": list(colours.values()),
-        "palette": group_colours(36),
+        "palette": group_colours(MAX_COLOURS),
         "scales": {
             "return": colour_scale("viridis"),
             "step": colour_scale("plasma"),

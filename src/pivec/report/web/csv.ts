@@ -1,4 +1,5 @@
 // Policies as a table for other programs (RFC 4180), the columns of map.csv.
+import type { Episodes } from "./episodes";
 import { app } from "./state";
 
 const quoted = (text: string) =>
@@ -31,4 +32,22 @@ export const tableText = (rows: Int32Array): string => {
       ...Array.from(rows, line),
     ].join("\r\n") + "\r\n"
   );
+};
+
+/** Episodes, with the columns of episodes.csv; returns a line each. */
+export const episodesText = (of: Episodes, rows: number[]): string => {
+  const line = (e: number) =>
+    [
+      quoted(app.data.label[of.policy[e]]),
+      of.number[e],
+      of.seed[e],
+      of.kind[e],
+      single(of.x[e]),
+      single(of.y[e]),
+      single(of.times[e]),
+      single(of.returns[e]),
+      of.length[e],
+    ].join(",");
+  const head = "policy,episode,seed,kind,x,y,times_as_far,return,length";
+  return [head, ...rows.map(line)].join("\r\n") + "\r\n";
 };

@@ -36,6 +36,8 @@ export interface Measurer {
   block: (rows: Int32Array | number[]) => Float32Array;
   /** whether all distances are known, and not those of near policies alone */
   complete: boolean;
+  /** whether some pairs are known to be alike or different */
+  sure: boolean;
   /** what is assumed, or left out for want of room */
   words: string;
 }
@@ -130,7 +132,8 @@ export const measurer: () => Promise<Measurer> = perData(async (data) => {
   const [pairs, listed, near] = await Promise.all(
     ["pairs", "listed", "near"].map((name) => unpackAll(data.blob[name])),
   );
-  const complete = Boolean(points || pairs);
+  const complete = Boolean(points || pairs),
+    sure = Boolean((pairs || listed)?.alike);
   /** Where a pair is in the upper triangle. */
   const place = (i: number, j: number) =>
     i < j ? (i * (2 * n - i - 1)) / 2 + j - i - 1 : (j * (2 * n - j - 1)) / 2 + i - j - 1;
@@ -200,5 +203,5 @@ export const measurer: () => Promise<Measurer> = perData(async (data) => {
         values[a * m + b] = values[b * m + a] = between(rows[a], rows[b]);
     return values;
   };
-  return { between, pair, nearest, block, complete, words: data.blob.words };
+  return { between, pair, nearest, block, complete, sure, words: data.blob.words };
 });

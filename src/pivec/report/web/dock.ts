@@ -1,4 +1,5 @@
 // The dock below the map: tabs, and its height.
+import { behaviourColour, css, groupColour } from "./colours";
 import { byId } from "./format";
 import { app, on, set, state } from "./state";
 
@@ -25,6 +26,15 @@ const press = (event: KeyboardEvent) => {
   set({ tab: nameOf(tab) });
   tab.focus();
   event.preventDefault();
+};
+
+/** Names that Python wrote get the colours of runs and classes that this scheme has. */
+const recolour = () => {
+  for (const dot of document.querySelectorAll<HTMLElement>("#dock tr > * > .entity > .dot")) {
+    const { run, class: number } = (dot.parentElement as HTMLElement).dataset;
+    if (run !== undefined) dot.style.background = groupColour(Number(run));
+    if (number !== undefined) dot.style.background = css(behaviourColour(Number(number)));
+  }
 };
 
 /** The line between map and dock moves by mouse, touch and arrow keys. */
@@ -60,6 +70,9 @@ export const dockPart = () => {
   });
   byId("tabs").addEventListener("keydown", press);
   on("tab data", show);
+  on("colour data", recolour);
+  document.addEventListener("pivec-renewed", recolour);
+  recolour();
   if (byId("splitter")) splitter();
   show();
   return app;

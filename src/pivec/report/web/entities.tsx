@@ -26,11 +26,18 @@ export const ClassName = ({ number }: { number: number }) => (
   </button>
 );
 
+export const KindName = ({ number, colour }: { number: number; colour: string }) => (
+  <button type="button" class="entity" data-kind={number}>
+    <Dot colour={colour} />
+    kind {number}
+  </button>
+);
+
 export const Badge = ({ side }: { side: number }) => (
   <b class={`badge ${"ab"[side]}`}>{"AB"[side]}</b>
 );
 
-const SELECTOR = "[data-pair],[data-row],[data-run],[data-class],[data-episode]";
+const SELECTOR = "[data-pair],[data-row],[data-run],[data-class],[data-kind],[data-episode]";
 
 /** The element of a name that an event is about; null without. */
 const named = (event: Event): HTMLElement | null =>
@@ -41,7 +48,9 @@ const groupOf = ({ dataset }: HTMLElement): Group | null =>
     ? { of: "run", number: Number(dataset.run) }
     : dataset.class !== undefined
       ? { of: "class", number: Number(dataset.class) }
-      : null;
+      : dataset.kind !== undefined
+        ? { of: "kind", number: Number(dataset.kind) }
+        : null;
 
 const select = (node: HTMLElement, shift: boolean) => {
   const { pair, row, run, class: number, episode } = node.dataset;
@@ -51,7 +60,7 @@ const select = (node: HTMLElement, shift: boolean) => {
   } else if (row !== undefined) choose(Number(row), shift);
   else if (run !== undefined) set({ run: Number(run) === state.run ? -1 : Number(run) });
   else if (episode !== undefined) set({ episode: Number(episode), tab: "episodes" });
-  else {
+  else if (number !== undefined) {
     const own = app.data.behaviour.map((b) => (b === Number(number) ? 1 : 0)),
       same = state.selection?.every((is, i) => is === own[i]);
     set({ selection: same ? null : Uint8Array.from(own) });
@@ -81,11 +90,12 @@ export const startEntities = () => {
       return;
     }
     if (event.detail > 2) return;
-    set(before); // the first click of two selects nothing
     const row = Number(node.dataset.row ?? -1),
       group =
         groupOf(node) || (row >= 0 ? { of: "run" as const, number: app.data.group[row] } : null);
-    if (group) isolate(group);
+    if (!group || group.of === "kind") return;
+    set(before); // the first click of two selects nothing
+    isolate(group);
   });
   document.addEventListener("pointerover", (event) => {
     const node = named(event),

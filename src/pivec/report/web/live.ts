@@ -36,7 +36,9 @@ export interface Clips {
 }
 
 /** What Python writes, and the script only reads. */
-const WRITTEN = [".lead", ".figures", "#tab-behaviours", "#tab-groups", "#tab-heatmap .pairs"];
+const WRITTEN = ".lead,.figures,.pairs,#runs-table,#tab-behaviours,#tab-groups,#kinds-tables".split(
+  ",",
+);
 const EVERY = 2000,
   SLOWEST = 30000,
   STOPPED = "The server has stopped";

@@ -4,12 +4,14 @@ import { startColours } from "./colours";
 import { unpack } from "./data";
 import { dockPart } from "./dock";
 import { startEntities } from "./entities";
+import { episodesPart } from "./episodes";
 import { byId } from "./format";
 import { heatmapPart } from "./heatmap/heatmap";
 import { linkPart } from "./link";
 import { liveUpdates } from "./live";
 import { mapPart } from "./map/map";
 import { panelPart } from "./panel/panel";
+import { runsPart } from "./runs";
 import { sortingPart } from "./sorting";
 import { adopt } from "./state";
 import { tablePart } from "./table";
@@ -20,7 +22,8 @@ const start = async () => {
   startColours(); // the other parts use them
   linkPart(); // it says what the others show
   for (const part of [dialogsPart, dockPart, mapPart, barPart, startEntities, panelPart]) part();
-  for (const part of [tablePart, sortingPart, heatmapPart, liveUpdates]) part();
+  for (const part of [tablePart, sortingPart, heatmapPart, runsPart, episodesPart, liveUpdates])
+    part();
   performance.mark("pivec-ready");
 };
 

@@ -63,3 +63,14 @@ export const placeTip = (tip: HTMLElement, x: number, y: number, on: HTMLElement
   tip.style.left = Math.max(4, left) + "px";
   tip.style.top = Math.max(4, Math.min(on.clientHeight - tall - 4, y - tall / 2)) + "px";
 };
+
+/** Whether a wheel would scroll the page, or a part of it that the node is in. */
+export const scrolls = (node: Element | null): boolean => {
+  for (let at = node; at; at = at.parentElement)
+    if (
+      at.scrollHeight > at.clientHeight + 1 &&
+      (at === document.documentElement || /auto|scroll/.test(getComputedStyle(at).overflowY))
+    )
+      return true;
+  return false;
+};

@@ -1,6 +1,6 @@
 // The table of all policies: only the rows in sight are part of the page.
 
-import { groupColour } from "./colours";
+import { behaviourColour, css, groupColour } from "./colours";
 import type { Data } from "./data";
 import { measurer } from "./distances";
 import { byId, framed, make, number, whole } from "./format";
@@ -26,6 +26,26 @@ const CELL_WORDS: Record<string, (d: Data, i: number) => string> = {
   states: (d, i) => whole(d.states[i]),
   behaviour: (d, i) => whole(d.behaviour[i] || NaN),
   source: (d, i) => d.source[i],
+};
+
+/** What a column names: a policy, run or class, its number and colour. */
+const NAMES: Record<string, (d: Data, i: number) => [string, number, string] | null> = {
+  label: (_, i) => ["row", i, ""],
+  group: (d, i) => (d.group[i] < 0 ? null : ["run", d.group[i], groupColour(d.group[i])]),
+  behaviour: (d, i) =>
+    d.behaviour[i] ? ["class", d.behaviour[i], css(behaviourColour(d.behaviour[i]))] : null,
+};
+
+/** A name that can be pointed at and clicked; keys move through rows instead. */
+const nameOf = (words: string, what: string, number: number, colour: string) => {
+  const button = make("button", words, "entity"),
+    dot = make("i", undefined, "dot");
+  button.type = "button";
+  button.tabIndex = -1;
+  button.dataset[what] = number;
+  dot.style.background = colour;
+  if (colour) button.prepend(dot);
+  return button;
 };
 
 /** What a column is sorted by, if not by its numbers; NaN comes last. */
@@ -90,8 +110,8 @@ export const tablePart = () => {
   const follow = () => {
     const before = rows[at],
       { n } = app.data;
-    const wanted = state.selection || state.found || state.shown;
-    rows = order.filter((i) => wanted[i] && state.shown[i]);
+    const { selection, found, shown } = state;
+    rows = order.filter((i) => shown[i] && (!selection || selection[i]) && (!found || found[i]));
     at = Math.max(0, rows.indexOf(before));
     table.setAttribute("aria-rowcount", rows.length + 1);
     byId("shown-count").textContent =
@@ -126,23 +146,16 @@ export const tablePart = () => {
         const { column: id } = head.dataset,
           words = CELL_WORDS[id](data, i),
           cell = make(id === "label" ? "th" : "td", undefined, head.className);
-        if (id === "behaviour" && data.behaviour[i]) cell.dataset.class = data.behaviour[i];
         if (id === "label") {
           cell.scope = "row";
           if (side) cell.append(make("b", side, "badge " + side.toLowerCase()));
         }
-        if (id === "group") {
-          const dot = make("i", undefined, "dot");
-          dot.style.background = groupColour(data.group[i]);
-          cell.append(dot);
-          if (data.group[i] >= 0) cell.dataset.run = data.group[i];
-        }
         if (!head.className) cell.title = words;
-        cell.append(
-          head.className
-            ? words
-            : squeezed(words, head.room, (data as any)[id === "group" ? "groups" : id]),
-        );
+        const said = head.className
+          ? words
+          : squeezed(words, head.room, (data as any)[id === "group" ? "groups" : id]);
+        const named = NAMES[id]?.(data, i);
+        cell.append(named ? nameOf(said, ...named) : said);
         row.append(cell);
       }
     return row;

@@ -1,21 +1,59 @@
-// Draws the heatmap: cells, strips and names of runs, lines of A and B, the cell pointed at.
+// Draws a heatmap: cells, strips of runs, lines of A and B, the cell pointed at.
 
 import { groupColour } from "../colours";
-import { squeezed } from "../names";
+import { number } from "../format";
 import { pageColour, sharpPen, strokeTwice } from "../pen";
 import { app, state } from "../state";
-import type { Sight, Tile } from "./tile";
+import { distanceScale, type Sight, type Tile } from "./tile";
 
 /** of a cell: its column and line among the rows */
 export type Place = { x: number; y: number };
+/** a stretch of rows of one run on the canvas; `g`: its number */
+export type Stretch = { g: number; at: number; long: number };
+/** where the square lies; `names`: room for names at its left */
+export type Square = { left: number; top: number; side: number; names: number };
 
 const STRIP = 8,
-  MARGIN = 27; // room for a letter, the strip and a gap
+  MARGIN = 27, // room for a letter, the strip and a gap
+  NAMES = 124,
+  WRITTEN = 19; // pixels of a cell with room for its distance
 
-/** `width`: of the canvas; returns where the square lies; names are to its left. */
-export const squareOf = (width: number): { left: number; side: number } => {
-  const left = MARGIN + (width > 480 ? 120 : 0);
-  return { left, side: Math.max(1, width - left - 1) };
+/** The square is as large as there is room for. */
+export const squareOf = (width: number, height: number): Square => {
+  const names = Math.min(NAMES, 0.3 * width),
+    left = names + MARGIN;
+  const side = Math.max(1, Math.floor(Math.min(width - left, height - MARGIN) - 1));
+  return { left, top: MARGIN, side, names };
+};
+
+/** Rows in sight, run by run. */
+export const stretchesOf = (
+  rows: Int32Array,
+  from: number,
+  { size }: Sight,
+  every: number,
+  start: number,
+  side: number,
+): Stretch[] => {
+  const { group } = app.data,
+    scale = side / size,
+    end = Math.min(rows.length, from + size),
+    found: Stretch[] = [];
+  for (let k = Math.floor(from / every) * every; k < end; k += every) {
+    const g = group[rows[k]],
+      first = Math.max(from, k),
+      last = Math.min(end, k + every),
+      before = found[found.length - 1];
+    if (before && before.g === g) before.long = (last - from) * scale + start - before.at;
+    else found.push({ g, at: start + (first - from) * scale, long: (last - first) * scale });
+  }
+  return found;
+};
+
+/** A distance in few letters. */
+const short = (value: number): string => {
+  const text = value < 10 ? value.toFixed(2) : number(value, 2);
+  return text.replace(/^0\./, ".");
 };
 
 /** `rows`: in their order; `every`: one in so many rows is shown. */
@@ -25,13 +63,13 @@ export const paintHeatmap = (
   sight: Sight,
   tile: Tile,
   every: number,
+  limit: number,
+  dark: boolean,
   at: Place | null,
 ) => {
-  const width = canvas.clientWidth,
-    { left, side } = squareOf(width),
-    top = MARGIN,
-    pen = sharpPen(canvas, width, top + side + 1),
-    { data } = app;
+  const { clientWidth: width, clientHeight: height } = canvas,
+    { left, top, side } = squareOf(width, height),
+    pen = sharpPen(canvas, width, height);
   const scale = side / sight.size,
     xOf = (k: number) => left + (k - sight.x) * scale,
     yOf = (k: number) => top + (k - sight.y) * scale;
@@ -47,7 +85,7 @@ export const paintHeatmap = (
   within(() => {
     pen.fillStyle = pageColour("raised");
     pen.fillRect(left, top, side, side);
-    if (state.certain) {
+    if (tile.alike.length) {
       for (let k = -side; k < side; k += 7) {
         pen.moveTo(left + k, top + side);
         pen.lineTo(left + k + side, top);
@@ -65,89 +103,78 @@ export const paintHeatmap = (
       tile.columns.length * tile.every * scale,
       tile.lines.length * tile.every * scale,
     );
+    if (every === 1 && scale >= WRITTEN) writeDistances();
   });
+  function writeDistances() {
+    const wide = tile.columns.length,
+      near = distanceScale(dark)[0],
+      far = distanceScale(!dark)[0],
+      ink = pageColour("ink");
+    pen.font = pen.font.replace(/\d+px/, `${Math.min(12, Math.floor(scale * 0.45))}px`);
+    pen.textAlign = "center";
+    tile.values.forEach((value, k) => {
+      const x = xOf(tile.x + (k % wide) + 0.5),
+        y = yOf(tile.y + Math.floor(k / wide) + 0.5);
+      if (!(value >= 0) || tile.lines[Math.floor(k / wide)] === tile.columns[k % wide]) return;
+      pen.fillStyle = tile.alike[k] ? ink : value > 0.45 * limit ? near : far;
+      if (tile.alike[k]) {
+        pen.lineWidth = 4;
+        pen.strokeStyle = pageColour("raised");
+        pen.strokeText(short(value), x, y);
+      }
+      pen.fillText(short(value), x, y);
+    });
+  }
 
-  // Runs along both sides: colours, names as far as there is room, lines between few.
-  pen.textAlign = "right";
-  const mark = (
-    from: number,
-    start: number,
-    draw: (at: number, long: number, g: number, line: boolean) => void,
-  ) => {
-    const runs: { g: number; first: number; last: number }[] = [],
-      end = Math.min(rows.length, from + sight.size);
-    for (let k = Math.floor(from / every) * every; k < end; k += every) {
-      const g = data.group[rows[k]],
-        last = Math.min(end, k + every),
-        before = runs[runs.length - 1];
-      if (before && before.g === g) before.last = last;
-      else runs.push({ g, first: Math.max(from, k), last });
-    }
-    for (const { g, first, last } of runs)
-      draw(
-        start + (first - from) * scale,
-        (last - first) * scale,
-        g,
-        runs.length <= 30 && first > from,
-      );
-  };
+  // Runs along both sides: colours, and lines between few.
   const paper = pageColour("paper"),
-    soft = pageColour("soft"),
-    letters = scale >= 14 ? data.label : data.groups;
-  let named = 0;
-  const say = (words: string, y: number) => {
-    if (y - named < 15 || left < 60) return;
-    pen.fillStyle = soft;
-    pen.fillText(squeezed(words, 18, letters), left - MARGIN - 4, y);
-    named = y;
+    lit = state.lit?.of === "run" ? state.lit.number : -2;
+  const strip = (upright: boolean) => {
+    const start = upright ? top : left,
+      from = upright ? sight.y : sight.x,
+      runs = stretchesOf(rows, from, sight, every, start, side);
+    const bar = (along: number, long: number, away: number, wide: number) =>
+      upright ? pen.fillRect(away, along, wide, long) : pen.fillRect(along, away, long, wide);
+    for (const { g, at: along, long } of runs) {
+      const more = g === lit || (g >= 0 && g === state.run) ? 5 : 0;
+      pen.fillStyle = groupColour(g);
+      bar(along, long, (upright ? left : top) - STRIP - 4 - more, STRIP + more);
+      pen.fillStyle = paper;
+      if (runs.length <= 30 && rows.length > 2 * runs.length && along > start)
+        bar(along - 0.5, 1, upright ? left : top, side);
+    }
   };
-  mark(sight.x, left, (x, long, g, line) => {
-    pen.fillStyle = groupColour(g);
-    pen.fillRect(x, top - STRIP - 4, long, STRIP);
-    if (line) {
-      pen.fillStyle = paper;
-      pen.fillRect(x - 0.5, top, 1, side);
-    }
-  });
-  mark(sight.y, top, (y, long, g, line) => {
-    pen.fillStyle = groupColour(g);
-    pen.fillRect(left - STRIP - 4, y, STRIP, long);
-    if (line) {
-      pen.fillStyle = paper;
-      pen.fillRect(left, y - 0.5, side, 1);
-    }
-    if (letters === data.groups) say(data.groups[g] || "no run", y + long / 2);
-  });
-  if (letters === data.label)
-    for (
-      let k = Math.ceil(sight.y - 0.4);
-      k < Math.min(rows.length, sight.y + sight.size - 0.4);
-      k++
-    )
-      say(data.label[rows[k]], yOf(k + 0.5));
+  strip(false);
+  strip(true);
 
   pen.textAlign = "center";
-  pen.font = "bold " + pen.font;
-  for (const [row, letter] of [
-    [state.a, "A"],
-    [state.b, "B"],
-  ] as [number, string][]) {
-    const k = rows.indexOf(row),
-      colour = pageColour(letter.toLowerCase()),
+  pen.font = "bold " + pen.font.replace(/\d+px/, "12px");
+  const mark = (row: number, colour: string, letter: string) => {
+    const k = row < 0 ? -1 : rows.indexOf(row),
       x = xOf(k + 0.5),
       y = yOf(k + 0.5);
-    if (k < 0) continue;
-    within(() => {
-      pen.moveTo(left, y);
-      pen.lineTo(left + side, y);
-      pen.moveTo(x, top);
-      pen.lineTo(x, top + side);
-      strokeTwice(pen, colour, 1.5);
-    });
+    if (k < 0) return;
+    const inside = (place: number, start: number) => place >= start && place <= start + side;
     pen.fillStyle = colour;
-    if (y >= top && y <= top + side) pen.fillText(letter, left - 20, y);
-    if (x >= left && x <= left + side) pen.fillText(letter, x, top - 19);
-  }
+    if (letter) {
+      within(() => {
+        pen.moveTo(left, y);
+        pen.lineTo(left + side, y);
+        pen.moveTo(x, top);
+        pen.lineTo(x, top + side);
+        strokeTwice(pen, colour, 1.5);
+      });
+      pen.fillStyle = colour;
+      if (inside(y, top)) pen.fillText(letter, left - 20, y);
+      if (inside(x, left)) pen.fillText(letter, x, top - 19);
+      return;
+    }
+    if (inside(y, top)) pen.fillRect(left - STRIP - 4, y - 1.5, STRIP + 3, 3);
+    if (inside(x, left)) pen.fillRect(x - 1.5, top - STRIP - 4, 3, STRIP + 3);
+  };
+  mark(state.hovered, pageColour("ink"), "");
+  mark(state.a, pageColour("a"), "A");
+  mark(state.b, pageColour("b"), "B");
   const cell = Math.max(5, every * scale);
   if (at)
     within(() => {

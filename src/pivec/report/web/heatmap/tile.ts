@@ -15,8 +15,8 @@ export interface Tile {
   lines: Int32Array;
   /** line by line, NaN where not known */
   values: Float32Array;
-  /** 1 for pairs that are distinguished; empty if not requested */
-  certain: Uint8Array;
+  /** 1 for pairs that cannot be distinguished; empty if not requested */
+  alike: Uint8Array;
   /** a pixel a cell */
   image: HTMLCanvasElement;
 }
@@ -36,7 +36,7 @@ export const measureTile = async (
   measuring: Measurer,
   rows: Int32Array,
   sight: Sight,
-  asksCertain: boolean,
+  asksAlike: boolean,
   dropped: () => boolean,
 ): Promise<Tile | null> => {
   const every = everyOf(sight.size),
@@ -46,7 +46,7 @@ export const measureTile = async (
     ),
     wide = columns.length;
   const values = new Float32Array(wide * lines.length),
-    certain = new Uint8Array(asksCertain ? values.length : 0),
+    alike = new Uint8Array(asksAlike ? values.length : 0),
     image = document.createElement("canvas");
   let began = performance.now();
   for (let r = 0; r < lines.length; r++) {
@@ -56,9 +56,8 @@ export const measureTile = async (
         i = lines[r],
         j = columns[c];
       values[at] = back < 0 ? measuring.between(i, j) : values[back];
-      if (asksCertain)
-        certain[at] =
-          back < 0 ? Number(i === j || measuring.pair(i, j).alike === false) : certain[back];
+      if (asksAlike)
+        alike[at] = back < 0 ? Number(i !== j && measuring.pair(i, j).alike === true) : alike[back];
     }
     if (performance.now() - began < SLICE) continue;
     await new Promise((done) => {
@@ -69,7 +68,7 @@ export const measureTile = async (
   }
   image.width = wide;
   image.height = lines.length;
-  return { x, y, every, columns, lines, values, certain, image };
+  return { x, y, every, columns, lines, values, alike, image };
 };
 
 /** Returns the end of the scale: the 99th percentile where few are far beyond; and the largest. NaN where nothing is known. */
@@ -93,7 +92,7 @@ export const distanceScale = (dark: boolean): string[] => (dark ? MAGMA : [...MA
 
 /** `tile`: gets its colours; `unknown`: colour. */
 export const colourTile = (
-  { image, values, certain }: Tile,
+  { image, values, alike }: Tile,
   limit: number,
   dark: boolean,
   unknown: string,
@@ -110,7 +109,7 @@ export const colourTile = (
     for (let k = 0; k < 3; k++)
       pixels.data[4 * at + k] =
         t >= 0 ? rgb[low][k] + (t - low) * (rgb[low + 1][k] - rgb[low][k]) : rgb[last + 1][k];
-    pixels.data[4 * at + 3] = certain.length && !certain[at] ? 0 : 255; // the hatch below shows through
+    pixels.data[4 * at + 3] = alike[at] ? 0 : 255; // the hatch below shows through
   });
   pen.putImageData(pixels, 0, 0);
 };

@@ -6,7 +6,7 @@ import { fitRows, lookAt, moveBy, screenX, screenY, view, zoomAt } from "./map";
 import { factsOf } from "./overlay";
 import { crowdAt } from "./pointer";
 
-const WAYS: Record<string, number[]> = {
+export const WAYS: Record<string, number[]> = {
   ArrowLeft: [-1, 0],
   ArrowRight: [1, 0],
   ArrowUp: [0, -1],
@@ -28,19 +28,25 @@ const cheapest = (cost: (i: number) => number): number => {
   return best;
 };
 
+/** What a step by an arrow key costs: infinite unless it is within 45° of the way. */
+export const costOf = (dx: number, dy: number, [ux, uy]: number[]): number => {
+  const along = dx * ux + dy * uy,
+    across = Math.abs(dx * uy + dy * ux);
+  return along > 0 && across <= along ? along + 2 * across : Infinity;
+};
+
 /** Returns the nearest policy that way, within 45° to both sides; −1 without. */
-const nextTo = (from: number, [ux, uy]: number[]): number => {
+const nextTo = (from: number, way: number[]): number => {
   const { x, y } = app.data,
     px = screenX(x[from]),
     py = screenY(y[from]);
   return cheapest((i) => {
     const dx = screenX(x[i]) - px,
-      dy = screenY(y[i]) - py,
-      along = dx * ux + dy * uy,
-      across = Math.abs(dx * uy + dy * ux);
+      dy = screenY(y[i]) - py;
     // Policies at the very same place follow each other by their number.
-    if (!dx && !dy) return (i - from) * (ux + uy) > 0 ? Math.abs(i - from) * 1e-9 : Infinity;
-    return along > 0 && across <= along ? along + 2 * across : Infinity;
+    if (!dx && !dy)
+      return (i - from) * (way[0] + way[1]) > 0 ? Math.abs(i - from) * 1e-9 : Infinity;
+    return costOf(dx, dy, way);
   });
 };
 

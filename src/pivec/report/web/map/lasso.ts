@@ -17,7 +17,7 @@ export const dropLasso = () => {
 };
 
 /** Returns whether a ray to the right crosses the line an odd number of times. */
-const encloses = (line: number[], px: number, py: number): boolean => {
+export const encloses = (line: number[], px: number, py: number): boolean => {
   let inside = false;
   for (let k = 0, j = line.length - 2; k < line.length; j = k, k += 2) {
     const y0 = line[j + 1],
