@@ -11,7 +11,7 @@ from types import SimpleNamespace
 from urllib.parse import urlsplit
 
 import pytest
-from made_pages import drawn, report_of, walking
+from made_pages import drawn, playing, report_of, walking
 
 from pivec.report import report_html, write_page
 
@@ -179,3 +179,9 @@ def crowd(folder):
     """Give a space of 30 000 policies, and the path of its page."""
     space = drawn(30_000, regions=16)
     return SimpleNamespace(space=space, path=written(folder, "crowd", report_of(space)))
+
+
+@pytest.fixture(scope="session")
+def episodic(tmp_path_factory):
+    """Give a comparison whose states are stored, with kinds of episodes and an unusual one."""
+    return playing(tmp_path_factory.mktemp("episodes"))

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
+import pivec
 from pivec.characterizations import Descriptions, Measured, Space, characterization, measure
 from pivec.policies import PolicyInfo
 from pivec.report import Findings
@@ -62,6 +63,23 @@ def walking(n=48, *, runs=6, episodes=8, length=40, seed=0, hostile=False):
     positions = np.array([place[:2] for place in places]) * 20 + rng.normal(size=(n, 2))
     space = Space(method, described, positions, {"environment": "Walk-v0"})
     return SimpleNamespace(data=data, space=space, report=report_of(space))
+
+
+ODD_EPISODE = 11  # of the policy "one": it goes elsewhere
+
+
+def playing(folder):
+    """Compare three policies with episodes of several kinds, and keep their states."""
+    rng = np.random.default_rng(0)
+
+    def places(*centres):
+        return [rng.normal(centres[e % len(centres)], 1.0, (40, 2)) for e in range(24)]
+
+    episodes = {"<i>both": places(0.0, 6.0), "one": places(0.0), "three": places(0.0, 6.0, 12.0)}
+    episodes["one"][ODD_EPISODE][:20] += 12.0
+    returns = [np.arange(24.0), np.full(24, np.nan), np.arange(24.0) / 7]
+    data = VisitedStates.from_arrays(episodes, returns=returns)
+    return pivec.compare(data, out=folder, components=8)
 
 
 def drawn(n, *, regions=64, run_length=25, seed=0):

@@ -6,30 +6,13 @@ import csv
 
 import numpy as np
 import pytest
+from made_pages import ODD_EPISODE
 from sight import FRAMES, figure, within
-
-import pivec
-
-ODD = 11  # an episode of the second policy that goes elsewhere
-
-
-@pytest.fixture(scope="module")
-def compared(tmp_path_factory):
-    rng = np.random.default_rng(0)
-
-    def places(*centres):
-        return [rng.normal(centres[e % len(centres)], 1.0, (40, 2)) for e in range(24)]
-
-    episodes = {"<i>both": places(0.0, 6.0), "one": places(0.0), "three": places(0.0, 6.0, 12.0)}
-    episodes["one"][ODD][:20] += 12.0
-    returns = [np.arange(24.0), np.full(24, np.nan), np.arange(24.0) / 7]
-    data = pivec.VisitedStates.from_arrays(episodes, returns=returns)
-    return pivec.compare(data, out=tmp_path_factory.mktemp("episodes"), components=8)
 
 
 @pytest.fixture
-def page(pages, compared):
-    page = pages.open(compared.report, width=1400)
+def page(pages, episodic):
+    page = pages.open(episodic.report, width=1400)
     page.locator("#open-episodes").click()
     page.locator(".episode-map canvas").wait_for()
     page.evaluate(FRAMES)
@@ -71,14 +54,14 @@ def expect(page, found, e):
         assert "return" not in facts
 
 
-def test_the_most_unusual_episodes_are_listed_and_select(page, compared):
-    found = compared.episode_map
+def test_the_most_unusual_episodes_are_listed_and_select(page, episodic):
+    found = episodic.episode_map
     rows = page.locator(".unusual [data-episode]")
     assert [int(row.get_attribute("data-episode")) for row in rows.all()] == list(
         found.unusual[:10]
     )
     first = found.unusual[0]
-    assert (found.policies[first], found.episodes[first]) == ("one", ODD)
+    assert (found.policies[first], found.episodes[first]) == ("one", ODD_EPISODE)
     assert figure(rows.first.locator("b").inner_text()) == pytest.approx(
         found.times[first], rel=0.06
     )
@@ -86,8 +69,8 @@ def test_the_most_unusual_episodes_are_listed_and_select(page, compared):
     expect(page, found, first)
 
 
-def test_pointing_shows_an_episode_and_a_click_selects_it(page, compared):
-    found = compared.episode_map
+def test_pointing_shows_an_episode_and_a_click_selects_it(page, episodic):
+    found = episodic.episode_map
     places = places_of(page, found)
     e = lonely(places)
     page.mouse.move(*places[e])
@@ -100,8 +83,8 @@ def test_pointing_shows_an_episode_and_a_click_selects_it(page, compared):
     page.locator("#episode-facts").wait_for(state="detached")
 
 
-def test_keys_walk_between_episodes(page, compared):
-    found = compared.episode_map
+def test_keys_walk_between_episodes(page, episodic):
+    found = episodic.episode_map
     canvas = page.locator(".episode-map canvas")
     canvas.focus()
     names = set()
@@ -120,8 +103,8 @@ def test_keys_walk_between_episodes(page, compared):
     page.locator("#episode-facts").wait_for(state="detached")
 
 
-def test_a_lasso_saves_its_episodes_with_the_columns_of_the_file(page, compared):
-    found = compared.episode_map
+def test_a_lasso_saves_its_episodes_with_the_columns_of_the_file(page, episodic):
+    found = episodic.episode_map
     places = places_of(page, found)
     centre = places[lonely(places)]
     corners = centre + 60 * np.array([(-1, -1), (1, -1), (1, 1), (-1, 1)])
@@ -137,7 +120,7 @@ def test_a_lasso_saves_its_episodes_with_the_columns_of_the_file(page, compared)
         page.get_by_role("button", name=f"Save {len(inside)} as CSV").click()
     with open(saved.value.path(), encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
-    with (compared.folder / "episodes.csv").open(encoding="utf-8", newline="") as file:
+    with (episodic.folder / "episodes.csv").open(encoding="utf-8", newline="") as file:
         all_rows = list(csv.DictReader(file))
     assert list(rows[0]) == list(all_rows[0])
     span = np.ptp(found.positions, axis=0).max()
@@ -152,8 +135,8 @@ def test_a_lasso_saves_its_episodes_with_the_columns_of_the_file(page, compared)
                 assert float(row[column]) == pytest.approx(float(known[column]), rel=1e-3)
 
 
-def test_kinds_have_their_shares_and_choose_their_episodes(page, compared):
-    found = compared.episode_map
+def test_kinds_have_their_shares_and_choose_their_episodes(page, episodic):
+    found = episodic.episode_map
     rows = page.locator(".kinds [data-kind]")
     for row, kind in zip(rows.all(), found.kinds.kinds, strict=True):
         assert row.get_attribute("data-kind") == str(kind.number)
@@ -169,8 +152,8 @@ def test_kinds_have_their_shares_and_choose_their_episodes(page, compared):
     page.get_by_role("button", name=f"Save {n} as CSV").wait_for(state="detached")
 
 
-def test_a_link_restores_the_episode(page, pages, compared):
-    found = compared.episode_map
+def test_a_link_restores_the_episode(page, pages, episodic):
+    found = episodic.episode_map
     page.locator(".unusual [data-episode]").first.click()
     page.wait_for_timeout(600)
     again = pages.open(page.url, width=1400)

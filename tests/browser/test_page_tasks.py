@@ -210,7 +210,8 @@ def test_few_words_before_anything_is_selected(page):
     assert 30 < words <= 150
 
 
-def test_an_episode_in_the_map_of_episodes(page):
+def test_an_episode_in_the_map_of_episodes(pages, episodic):
+    page = pages.open(episodic.report, width=1400, height=900)
     hand = Hand(page)
     hand.click("#open-episodes")
     hand.click(page.locator("#tab-episodes [data-episode]").first)

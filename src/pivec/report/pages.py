@@ -68,7 +68,7 @@ if TYPE_CHECKING:
 MAX_ROWS = 500  # of a table of runs or behaviours; the files beside the page hold all
 MAX_STATIC = 100  # policies in the table of a page without its script
 ON_PAPER = 25  # rows of a tall table that are printed, as print.css says
-MAX_PAIRS = 5
+MAX_PAIRS = 4
 MAX_NAMES = 12  # of the policies of a behaviour class
 MAX_LINKS = 30  # of one kind in the navigation; the report has all
 MAX_PAGE = 1 << 26  # bytes
