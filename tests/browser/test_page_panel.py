@@ -12,9 +12,7 @@ import numpy as np
 import pytest
 from sight import chosen, figure
 
-from conftest import written
-from pivec.report import page_data, pair_spreads
-from pivec.report.script_data import explained_pairs
+from pivec.report import page_data, pair_spreads, report_html, write_page
 from pivec.run_log import RunLog
 from pivec.states import Store
 
@@ -66,7 +64,8 @@ def stored(walked, pages, tmp_path_factory):
     log = RunLog(folder)
     log.settings = walked.report.log.settings
     report = replace(walked.report, log=log)
-    page = pages.open(written(folder, "report", report))
+    write_page(folder / "report.html", report_html(report))
+    page = pages.open(folder / "report.html")
     return SimpleNamespace(report=report, page=page)
 
 
@@ -292,7 +291,7 @@ def test_names_that_are_not_meant_well_stay_text(hostile, pages):
     assert page.title() == "Behaviour in Walk-v0"
 
 
-def test_frames_beside_the_page_are_shown(walked, pages, tmp_path):
+def test_frames_and_pages_beside_the_page_are_shown(walked, pages, tmp_path):
     report = replace(walked.report, log=RunLog(tmp_path))
     i, j = report.notable_pairs["The farthest pair"]
     labels = [report.policies[k].label for k in (i, j)]
@@ -300,6 +299,7 @@ def test_frames_beside_the_page_are_shown(walked, pages, tmp_path):
     folder = tmp_path / "explain" / "a pair"
     folder.mkdir(parents=True)
     (folder / "c.webp").write_bytes(PICTURE)
+    (folder / "explain.html").write_text("<title>Explained</title>")
     region = int((explained.merged or explained).members[explained.order[0]][0])
     visit = {"policy": labels[0], "region": region, "episode": 0, "step": 1}
     content = {
@@ -307,13 +307,8 @@ def test_frames_beside_the_page_are_shown(walked, pages, tmp_path):
         "frames": [{"visit": visit, "path": "c.webp"}],
     }
     (folder / "explain.json").write_text(json.dumps(content))
-    # The page of the same report, without drawing its figures again.
-    media = json.dumps(explained_pairs(report, tmp_path))
-    text = walked.path.read_text().replace(
-        '"pairs":[],"regions":[]', f'"pairs":{media},"regions":[]'
-    )
     path = tmp_path / "report.html"
-    path.write_text(text)
+    write_page(path, report_html(report))
     page = pages.open(path, color_scheme="dark")
     begin(page, "farthest")
     picture = page.locator("#panel .frames .picture img")
@@ -324,3 +319,5 @@ def test_frames_beside_the_page_are_shown(walked, pages, tmp_path):
     page.keyboard.press("Escape")
     assert page.locator("dialog.large[open]").count() == 0
     assert page.evaluate("document.activeElement.className") == "picture"
+    page.locator("#panel").get_by_role("link", name=f"{labels[0]} and {labels[1]}").click()
+    assert page.title() == "Explained"

@@ -41,8 +41,15 @@ class StubClipMaker:
 
     def answer(self, _):
         clip = {"src": "media/clip.png", "title": HOSTILE[0], "words": "both <b>play</b>"}
+        clip |= {"fps": 10.0, "sheets": []}
         state = next(self.states, None)
-        return state and {"state": state, "words": "playing", "clips": [clip], "frames": []}
+        return state and {
+            "state": state,
+            "words": "playing",
+            "share": 0.5,
+            "clips": [clip],
+            "frames": [],
+        }
 
     def stop(self):
         pass
@@ -74,7 +81,7 @@ def test_the_token_is_needed_and_paths_lead_nowhere_else(served, path):
 
 def test_new_policies_appear_without_a_reload(served, hostile, pages):
     page = pages.open(served.address)
-    assert page.locator(".live").inner_text() == "Live: new policies appear by themselves"
+    page.locator("#live", has_text="Live").wait_for()
     panel = page.locator("#panel")
     with page.expect_response("**/pair?*") as response:
         panel.locator(".begin button", has_text="farthest").click()
@@ -88,8 +95,8 @@ def test_new_policies_appear_without_a_reload(served, hostile, pages):
     make_clips(page)
     parts = panel.locator(".part").count()
     leave(hostile.space, 48, served.out)
-    page.locator(".live:has-text('48 policies, 2 joined')").wait_for()
-    assert page.locator("header .figures dd").first.inner_text() == "48"
+    page.locator("#live", has_text="48 policies, 2 more").wait_for()
+    assert page.locator("#help .figures dd").first.text_content() == "48"
     assert page.locator("header .lead").inner_text().startswith("48 policies from 6 training runs")
     # What was chosen and drawn stays.
     assert panel.locator(".who").all_inner_texts() == names

@@ -74,7 +74,6 @@ def test_pictures_of_a_pair_that_was_explained(out):
         {
             "a": 0,
             "b": 1,
-            "page": "explain/a--b/explain.html",
             "clips": [
                 {
                     "src": "explain/a--b/clips/c.webp",

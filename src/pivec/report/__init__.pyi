@@ -45,6 +45,7 @@ from pivec.report.layout import LandmarkMap as LandmarkMap
 from pivec.report.layout import place as place
 from pivec.report.layout import positions_of as positions_of
 from pivec.report.layout import tsne_map as tsne_map
+from pivec.report.pages import RELOAD as RELOAD
 from pivec.report.pages import content_policy as content_policy
 from pivec.report.pages import key_figures as key_figures
 from pivec.report.pages import link_pages as link_pages

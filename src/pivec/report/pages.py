@@ -77,6 +77,8 @@ SHARPEST = 125  # dpi: twice what the page is wide
 
 # Bundles made by scripts/page/build.py, and the modules they start from.
 SCRIPTS = {"script.js": "main.tsx", "player.js": "player_page.ts"}
+# Of a page that waits. The header Refresh does not load an address with a part after # again.
+RELOAD = "setTimeout(() => location.reload(), 2000);"
 STYLES = ("site.css", "page.css", "workbench.css", "player.css", "print.css")
 _TIME = "Time taken"
 _HEADINGS = (  # of the navigation, with the kinds of pages
@@ -488,7 +490,7 @@ def _listed_pairs(findings: Findings) -> list[tuple[str, list[dict[str, Any]]]]:
 def waiting_html(title: str, words: str, notes: Sequence[str] = ()) -> str:
     """Render what a server sends before there is a page to show."""
     head: dict[str, Any] = {"title": title, "lead": words, "environment": "", "figures": {}}
-    return render("waiting.html", resource("page.css"), notes=notes, **head)
+    return render("waiting.html", resource("page.css"), RELOAD, notes=notes, **head)
 
 
 def summary(findings: Findings) -> str:

@@ -656,14 +656,12 @@ def explained_pairs(
             shown = {
                 "a": a,
                 "b": b,
-                "page": address_of(folder, file.with_name("explain.html")),
                 "clips": _with_pictures(folder, file.parent, content.get("clips"), _CLIPS, clip),
                 "frames": _with_pictures(
                     folder, file.parent, content.get("frames"), _FRAMES, _frame
                 ),
             }
-            if shown["page"] or shown["clips"] or shown["frames"]:
-                result.setdefault(frozenset((a, b)), shown)
+            result.setdefault(frozenset((a, b)), shown)
     return list(result.values())
 
 

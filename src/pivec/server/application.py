@@ -73,7 +73,7 @@ _CACHED_PAIRS = 32  # each has some MB where states have hundreds of features
 _MANY = 1000  # policies whose distances take a while
 _EXPLAINED = 400  # explained pairs that are looked for
 _INTERVAL = 1.0  # seconds between looks at the folder
-_BRIEF, _RELOAD = 2.0, 2  # seconds that a browser waits for a page, and then asks again
+_BRIEF = 2.0  # seconds that a browser waits for a page before it is told to ask again
 _MAX_FILE = 1 << 26  # bytes
 _WAITING, _KNOWN = 8, 256  # requests for clips that wait, and answers that are kept
 _CLIPS = 2
@@ -88,6 +88,9 @@ PAGE_HEADERS = {
     "Content-Security-Policy": report.content_policy(
         report.script("player.js"), "frame-ancestors 'none'"
     )
+}
+WAITING_HEADERS = {
+    "Content-Security-Policy": report.content_policy(report.RELOAD, "frame-ancestors 'none'")
 }
 HEADERS = {
     "Content-Security-Policy": report.content_policy(
@@ -680,8 +683,8 @@ class Handlers:
             with contextlib.suppress(TimeoutError):  # few policies are measured in a moment
                 await asyncio.wait_for(self.worker.call(bool), _BRIEF)
         if not self.latest.is_ready:
-            again = {"Refresh": str(_RELOAD)}
-            return Response(self.latest.waiting_page(), media_type="text/html", headers=again)
+            waiting = self.latest.waiting_page()
+            return Response(waiting, media_type="text/html", headers=WAITING_HEADERS)
         snapshot = self.latest.snapshot
         page = vars(snapshot).get("page") or await self.worker.call(lambda: snapshot.page)
         tag = {"ETag": f'"{snapshot.version}"'}

@@ -269,7 +269,7 @@ const resizeMap = () => {
     width,
     height,
     ratio: Math.min(2, window.devicePixelRatio || 1),
-    home: 0.91 * Math.min(width / (2 * extent.halfX), height / (2 * extent.halfY)),
+    home: 0.87 * Math.min(width / (2 * extent.halfX), height / (2 * extent.halfY)),
   });
   if (!state.view) adoptView();
 };

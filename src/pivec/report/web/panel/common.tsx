@@ -87,11 +87,11 @@ export const Chance = () => <small class="tag">may be chance</small>;
 export const Pages = ({ links }: { links: { title: string; href: string }[] }) =>
   links.length ? (
     <section>
-      <h3>More</h3>
+      <h3>Pages</h3>
       <ul>
         {links.map(({ title, href }) => (
           <li key={href}>
-            <a href={href}>{title}</a>
+            Explanation: <a href={href}>{title}</a>
           </li>
         ))}
       </ul>

@@ -20,10 +20,6 @@ const entryOf = (a: number, b: number) =>
 export const framesOf = (a: number, b: number): Frame[] =>
   (entryOf(a, b)?.frames ?? []).map(beside);
 
-/** The page about two policies, as older data name it. */
-export const pageOf = (a: number, b: number): string | null =>
-  (!isLive() && entryOf(a, b)?.page) || null;
-
 /** A picture that a click makes large. */
 const Picture = ({ src, words }: { src: string; words: string }) => {
   const [missing, miss] = useState(false);

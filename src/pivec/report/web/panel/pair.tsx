@@ -10,7 +10,7 @@ import { app, set, useResult } from "../state";
 import { PairClips } from "./clips";
 import { Button, Head, Pages, useKept } from "./common";
 import { Differs, Features } from "./differs";
-import { type Frame, framesOf, pageOf } from "./media";
+import { type Frame, framesOf } from "./media";
 import { Nearest } from "./panel";
 import { intervalWords, spokenPair, verdictWords } from "./words";
 
@@ -139,10 +139,7 @@ export const Pair = ({ a, b }: { a: number; b: number }) => {
   useEffect(() => {
     if (spoken) announce(spoken);
   }, [spoken]);
-  const own = pageOf(a, b),
-    links = (data.blob.pages ?? []).filter(
-      ({ rows: of }: any) => of?.includes(a) && of.includes(b),
-    );
+  const links = data.blob.pages.filter(({ rows: of }: any) => of?.includes(a) && of.includes(b));
   const note = exact
     ? "Exact, from the server."
     : answer?.error
@@ -183,11 +180,7 @@ export const Pair = ({ a, b }: { a: number; b: number }) => {
         <Nearest row={a} side={0} most={5} />
         <Nearest row={b} side={1} most={5} />
       </div>
-      <Pages
-        links={
-          links.length || !own ? links : [{ title: "All that pivec explain found", href: own }]
-        }
-      />
+      <Pages links={links} />
     </>
   );
 };

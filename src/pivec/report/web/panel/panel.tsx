@@ -124,14 +124,14 @@ const Invitation = () => {
   return (
     <>
       <Head title="Compare two policies" />
-      <p>Click a point, then another; or start here:</p>
+      <p>Click two points, or start here:</p>
       <ul class="begin">
         {blob.media.notable.map(({ words, rows: [a, b] }: any) => (
           <li key={words}>
             <button type="button" class="plain" data-pair={`${a} ${b}`}>
               <b>{words}</b>
               <small>
-                {label[a]} and {label[b]}
+                {label[a]}, {label[b]}
               </small>
             </button>
           </li>

@@ -157,7 +157,7 @@ export const Run = ({ run }: { run: number }) => {
   const largest = story?.phases.find((phase) => phase.largest),
     others = story?.phases.filter((phase) => !phase.largest) ?? [],
     end = Math.max(...(story?.phases ?? []).map(({ distance, high }) => high ?? distance), 1e-9),
-    links = (data.blob.pages ?? []).filter(({ group }: any) => group === run);
+    links = data.blob.pages.filter(({ group }: any) => group === run);
   return (
     <>
       <Head title={<RunName run={run} />}>
