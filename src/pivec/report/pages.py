@@ -466,7 +466,7 @@ def _listed_pairs(findings: Findings) -> list[tuple[str, list[dict[str, Any]]]]:
     }
     rows = {heading: findings.rows_of(pairs) for heading, pairs in found.items()}
     labels = [name for own in rows.values() for row in own for name in (row.policy, row.other)]
-    names = dict(zip(labels, shorten_names(labels, 20), strict=True))
+    names = dict(zip(labels, shorten_names(labels, 18), strict=True))
     return [
         (
             heading,
