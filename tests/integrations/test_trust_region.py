@@ -207,9 +207,9 @@ def test_the_distance_is_that_of_supervectors_of_the_episodes_played(debiased):
     rule.exceeded(Actor(learner))
     seeds = np.random.default_rng(3).integers(2**31, size=2).tolist()
     player = Actor(learner).player()
-    data = joined(
-        [collect(PATH, {label: player}, 5, seed) for label, seed in zip("ab", seeds, strict=True)]
-    )
+    # Named as the rule names them: the order of states in a fit follows from the names.
+    named = zip(("old", "new"), seeds, strict=True)
+    data = joined([collect(PATH, {label: player}, 5, seed) for label, seed in named])
     method = characterization("supervector", n_components=4).fit(data)
     expected = method.distances(data)[0, 1]
     if debiased:
