@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import csv
+import subprocess
+import sys
+from pathlib import Path
 from urllib.parse import unquote
 
 import numpy as np
 import pytest
 from sight import Sight, figure
 
+import pivec
 from pivec.statistics import Travel
 
 
@@ -210,9 +214,27 @@ def test_few_words_before_anything_is_selected(page):
     assert 30 < words <= 150
 
 
-def test_an_episode_in_the_map_of_episodes(pages, episodic):
-    page = pages.open(episodic.report, width=1400, height=900)
+@pytest.fixture(scope="module")
+def filmed(tmp_path_factory):
+    """Compare bundled policies, and record clips of their unusual episodes."""
+    pytest.importorskip("pygame")
+    folder = tmp_path_factory.mktemp("filmed") / "out"
+    demo = Path(pivec.__file__).parent / "demo_policies" / "CartPole-v1"
+    policies = [demo / "ppo-0/step_2560.safetensors", demo / "a2c-0/step_2520.safetensors"]
+    pivec.compare("CartPole-v1", policies, out=folder, episodes=40, components=8)
+    command = [sys.executable, "-m", "pivec", "unusual", folder, "--clips", "--top", "2"]
+    subprocess.run(command, check=True, capture_output=True)
+    return folder / "report.html"
+
+
+def test_playing_the_clip_of_an_unusual_episode(pages, filmed):
+    page = pages.open(filmed, width=1400, height=900)
     hand = Hand(page)
     hand.click("#open-episodes")
     hand.click(page.locator("#tab-episodes [data-episode]").first)
-    page.locator("#episode-facts").wait_for()
+    player = page.locator("#episode-facts .player")
+    player.locator(".sheet img").first.wait_for()
+    clock = "#episode-facts .clock"
+    now = page.locator(clock).inner_text()
+    moved = "([clock, now]) => document.querySelector(clock).textContent !== now"
+    page.wait_for_function(moved, arg=[clock, now])

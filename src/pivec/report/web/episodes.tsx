@@ -397,6 +397,7 @@ const Episode = ({ of, e }: { of: Episodes; e: number }) => {
           Close
         </button>
       </header>
+      <Clip key={e} policy={policy} episode={of.number[e]} />
       <dl class="facts">
         <dt>policy</dt>
         <dd>
@@ -423,7 +424,6 @@ const Episode = ({ of, e }: { of: Episodes; e: number }) => {
           <dd key={`${name}:`}>{value}</dd>,
         ])}
       </dl>
-      <Clip key={e} policy={policy} episode={of.number[e]} />
     </section>
   );
 };
