@@ -164,12 +164,10 @@ const drawLabels = () => {
       if (shown[i] && (!state.found || state.found[i]) && (!state.selection || state.selection[i]))
         want(i, Number.isFinite(step[i]) && fewRuns() ? shortStep(step[i]) : short(i), theme.dim);
     }
-  const points = new Float32Array(few ? 2 * rows.length : 0);
-  if (few)
-    rows.forEach((i, k) => {
-      points[2 * k] = screenX(x[i]);
-      points[2 * k + 1] = screenY(y[i]);
-    });
+  const points: number[] = [];
+  if (few) for (const i of rows) points.push(screenX(x[i]), screenY(y[i]));
+  if (a >= 0) points.push(...badgeAt(a, b));
+  if (b >= 0) points.push(...badgeAt(b, a));
   const placed = placeLabels(wanted, points, view.radius + 1, view.width, view.height);
   pen.textAlign = "left";
   pen.textBaseline = "middle";
@@ -183,16 +181,30 @@ const drawLabels = () => {
   }
 };
 
-const drawChosen = (i: number, letter: string) => {
+const BADGE = 9; // radius
+
+/** The middle of the badge of A or B: away from the other one, and inside of the map. */
+const badgeAt = (i: number, other: number): [number, number] => {
+  const px = screenX(app.data.x[i]),
+    py = screenY(app.data.y[i]),
+    far = view.radius + 4 + BADGE;
+  let dx = other < 0 ? -1 : px - screenX(app.data.x[other]),
+    dy = other < 0 ? -1 : py - screenY(app.data.y[other]);
+  if (!dx && !dy) dx = i === state.a ? -1 : 1;
+  const d = Math.hypot(dx, dy),
+    inside = (at: number, end: number) => Math.min(end - BADGE - 1, Math.max(BADGE + 1, at));
+  return [inside(px + (dx / d) * far, view.width), inside(py + (dy / d) * far, view.height)];
+};
+
+const drawChosen = (i: number, other: number, letter: string) => {
   const px = screenX(app.data.x[i]),
     py = screenY(app.data.y[i]),
     r = view.radius + 4,
-    x = px - 0.7 * r - 7,
-    y = py - 0.7 * r - 7,
+    [x, y] = badgeAt(i, other),
     colour = letter === "A" ? theme.accent : theme.second;
   ring(px, py, r, colour, 2.5);
   pen.beginPath();
-  pen.arc(x, y, 9, 0, 7);
+  pen.arc(x, y, BADGE, 0, 7);
   pen.fillStyle = colour;
   pen.fill();
   Object.assign(pen, {
@@ -274,8 +286,8 @@ export const drawOverlay = () => {
   pen.strokeStyle = theme.accent;
   pen.lineWidth = 1.2;
   pen.stroke();
-  if (a >= 0) drawChosen(a, "A");
-  if (b >= 0) drawChosen(b, "B");
+  if (a >= 0) drawChosen(a, b, "A");
+  if (b >= 0) drawChosen(b, a, "B");
   pen.beginPath();
   for (let k = 0; k < outline.length; k += 2)
     pen.lineTo(screenX(outline[k]), screenY(outline[k + 1]));
