@@ -10,10 +10,10 @@ import pytest
 
 from pivec.characterizations import Measured, Space, characterization, measure
 from pivec.errors import UsageError
-from pivec.figures import LONE_COLOUR, new_figure, save_figure, to_png
+from pivec.figures import LONE_COLOUR, new_figure, save_figure, spread_out, to_png
 from pivec.report import Findings, heatmap_figure, map_figure, matrix_figure
+from pivec.report.distance_figures import MAX_RUNS, travel_figure
 from pivec.report.layout import heatmap_order
-from pivec.report.pages import spread_out, travel_plot
 from pivec.statistics import Travel
 
 LIMIT = 300_000
@@ -356,14 +356,17 @@ def test_heatmap_must_fit_its_rows(tmp_path, rows_of):
         draw_distances(tmp_path / "d.png", np.zeros((2, 2)), rows_of(3))
 
 
-@pytest.mark.parametrize("n_runs", [1, 24])
+@pytest.mark.parametrize("n_runs", [1, 24, 30])
 def test_travel_has_a_line_and_a_name_a_run(n_runs):
     rng = np.random.default_rng(0)
     travels = [run(f"run {i}", list(range(50)), rng.random(49)) for i in range(n_runs)]
-    lines = travel_plot(travels, {"run 0": "#000"})["lines"]
-    assert [line["group"] for line in lines] == [f"run {i}" for i in range(n_runs)]
-    assert {len(line["points"]) for line in lines} == {50}
-    assert "nan" not in str(travel_plot([run("still", [5, 5], [0.0])], {}))
+    figure = travel_figure(travels, {})
+    [axes] = figure.axes
+    assert {len(line.get_xdata()) for line in axes.lines} == {50}
+    assert len(axes.lines) == min(n_runs, MAX_RUNS)
+    farthest = max(travels, key=lambda travel: travel.total)
+    assert axes.lines[0].get_ydata()[-1] == pytest.approx(farthest.total)
+    to_png(travel_figure([run("still", [5, 5], [0.0])], {}), 50)
 
 
 def test_labels_keep_their_distance_inside_the_plot():

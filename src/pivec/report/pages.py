@@ -27,10 +27,10 @@ from numpy.typing import NDArray
 
 from pivec.characterizations import Measured
 from pivec.errors import PivecError, UsageError
-from pivec.figures import group_colours, spread_out, to_png, to_vector
+from pivec.figures import group_colours, to_png, to_vector
 from pivec.files import atomic_write, cell, make_folder, read_regular, write_csv
 from pivec.options import FORMATS
-from pivec.report.distance_figures import MAX_RUNS, groups_figure, heatmap_figure, travel_band
+from pivec.report.distance_figures import groups_figure, heatmap_figure, travel_figure
 from pivec.report.findings import (
     DISTANCES_CSV,
     DISTANCES_NPZ,
@@ -47,7 +47,7 @@ from pivec.report.policy_map import METHOD_NAMES, map_figure
 from pivec.report.script_data import MAX_COLOURS, Content, page_data
 from pivec.report.site import REPORT, SitePage, site_pages, within
 from pivec.run_log import versions
-from pivec.statistics import LEVEL, Travel
+from pivec.statistics import LEVEL
 from pivec.terminal import encodable, printable, shortened
 from pivec.text import (
     capitalized,
@@ -55,10 +55,8 @@ from pivec.text import (
     n_policies,
     percent,
     rounded,
-    short_number,
     shorten_names,
     thousands,
-    without_shared_folder,
 )
 
 if TYPE_CHECKING:
@@ -445,7 +443,9 @@ def report_html(
         travels=travels,
         numbers={label: k for k, label in enumerate(findings.policies.labels)},
         run_numbers={name: k for k, name in enumerate(findings.policies.group_colours)},
-        plot=travel_plot(travels[:MAX_RUNS], findings.policies.group_colours) if travels else None,
+        travels_png=picture(travel_figure(travels, findings.policies.group_colours))
+        if travels
+        else "",
         max_static=MAX_STATIC,
         method=[" ".join(part.split()) for part in re.split(r"\n\s*\n", findings.method.strip())],
         made=_made(findings),
@@ -571,50 +571,3 @@ def _made(findings: Findings) -> dict[str, Mapping[str, str]]:
         for key, value in log.settings.items()
     }
     return {"Settings": settings, _TIME: timings, "Versions": versions()}
-
-
-def travel_plot(travels: Sequence[Travel], colours: Mapping[str, str]) -> dict[str, Any]:
-    """Return where the lines and labels of the static plot of runs are, in pixels."""
-    from matplotlib.ticker import MaxNLocator
-
-    names = shorten_names(without_shared_folder([run.group for run in travels]), 26)
-    width, height, left, top = 1060.0, 360.0, 58.0, 14.0
-    bottom, right = height - 44.0, width - 36.0 - 7.0 * max(map(len, names))
-    steps = [float(step) for run in travels for step in run.steps]
-    first, last = min(steps), max(steps)
-    round_numbers = MaxNLocator(5, steps=[1, 2, 2.5, 5, 10])
-    ticks = round_numbers.tick_values(0.0, max(travel_band(run)[1].max() for run in travels) or 1.0)
-
-    def x(step: float) -> float:
-        return round(left + (step - first) / ((last - first) or 1.0) * (right - left), 1)
-
-    def y(distance: float) -> float:
-        return round(bottom - distance / ticks[-1] * (bottom - top), 1)
-
-    def points(run: Travel, values: Any) -> list[tuple[float, float]]:
-        return [(x(s), y(d)) for s, d in zip(run.steps, values.tolist(), strict=True)]
-
-    lines = []
-    heights = spread_out([y(run.total) for run in travels], 16, top, bottom)
-    for run, name, label_y in zip(travels, names, heights, strict=True):
-        low, high = (points(run, end) for end in travel_band(run))
-        lines.append(
-            {
-                "group": run.group,
-                "name": name,
-                "colour": colours.get(run.group, "var(--lone)"),
-                "points": points(run, run.cumulative),
-                "band": low + high[::-1] if run.half_widths is not None else [],
-                "label_y": round(label_y, 1),
-            }
-        )
-    return {
-        "width": width, "height": height, "left": left, "right": right, "bottom": bottom,
-        "lines": lines,
-        "y_ticks": [(y(tick), rounded(tick)) for tick in map(float, ticks)],
-        "x_ticks": [
-            (x(tick), short_number(tick))
-            for tick in map(float, round_numbers.tick_values(first, last))
-            if first <= tick <= last
-        ],
-    }  # fmt: skip
