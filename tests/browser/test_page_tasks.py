@@ -10,7 +10,7 @@ from urllib.parse import unquote
 
 import numpy as np
 import pytest
-from sight import Sight, figure
+from sight import VISIBLE_WORDS, Sight, figure
 
 import pivec
 from pivec.statistics import Travel
@@ -192,25 +192,7 @@ def test_a_link_restores_the_view(pages, walked):
 
 
 def test_few_words_before_anything_is_selected(page):
-    words = page.evaluate("""() => {
-      const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
-      let n = 0;
-      for (let node; (node = texts.nextNode()); ) {
-        const range = document.createRange();
-        range.selectNodeContents(node);
-        const parent = node.parentElement;
-        const seen = [...range.getClientRects()].some((box) =>
-          box.width > 1 && box.bottom > 0 && box.top < innerHeight && box.left >= 0 &&
-          box.left < innerWidth);
-        const hidden = parent.closest("script, style, option, .unseen, [hidden]");
-        const box = parent.getBoundingClientRect();
-        const top = document.elementFromPoint(
-          Math.max(1, box.left + 2), Math.min(innerHeight - 1, Math.max(1, box.top + 2)));
-        if (seen && !hidden && top && (parent.contains(top) || top.contains(parent)))
-          n += node.textContent.split(/\\s+/).filter(Boolean).length;
-      }
-      return n;
-    }""")
+    words = page.evaluate(VISIBLE_WORDS)
     assert 30 < words <= 150
 
 

@@ -8,7 +8,7 @@ import { type Measurer, type Pair, perData, unpackAll } from "./distances";
 import { RunName } from "./entities";
 import { byId, number, shortStep, whole } from "./format";
 import { heatmapIn } from "./heatmap/heatmap";
-import { squeezed } from "./names";
+import { fitted } from "./names";
 import { app, set, state, useApp, useResult } from "./state";
 
 const MOST_LINES = 300, // that an SVG holds without delay
@@ -234,7 +234,7 @@ const Chart = () => {
           }}
         >
           <i class="dot" style={{ background: groupColour(group) }} />
-          {squeezed(data.groups[group] ?? "no run", (names - 26) / LETTER, data.groups)}
+          {fitted(data.groups[group] ?? "no run", names - 26, 12, data.groups)}
         </button>
       ))}
       {lines.length < shown && (
