@@ -106,6 +106,7 @@ const Colour = () => {
       <span>Colour</span>
       <select
         id="colour"
+        aria-label="Colour"
         value={colour}
         onChange={(event) => set({ colour: event.currentTarget.value })}
       >
@@ -319,7 +320,7 @@ const copyLink = async () => {
     () => false,
   );
   const where = local ? "Append it to the address of the page" : "It restores this view";
-  say(done ? `Copied. ${where}.` : `Copy the address of this page: it holds this view.`);
+  say(done ? `Copied. ${where}.` : "Copy the address of this page: it contains this view.");
 };
 
 const Selected = () => {

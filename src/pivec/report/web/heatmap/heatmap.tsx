@@ -386,7 +386,7 @@ export const heatmapIn = (
 };
 
 const NO_DISTANCES =
-  "This file holds no distances between so many policies. pivec serve OUT, with the folder of this comparison, has them.";
+  "This file does not contain the distances between so many policies; pivec serve OUT, with the folder of this comparison, shows them.";
 
 /** Returns 1st, 2nd, 3rd, 4th. */
 const ordinal = (n: number): string =>
