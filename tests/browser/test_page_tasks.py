@@ -36,9 +36,10 @@ class Hand:
     def choose(self, target, way):
         """Click or tap, or go there by Tab (which counts as one) and press a key."""
         if way in ("click", "tap"):
-            return getattr(self, way)(target)
-        self.focus(target)
-        self.key(way)
+            getattr(self, way)(target)
+        else:
+            self.focus(target)
+            self.key(way)
 
     def drag(self, sight, corners, key=None):
         self.actions += 1
