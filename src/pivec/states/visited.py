@@ -395,9 +395,9 @@ class VisitedStates:
             begin += len(states)
             group = "" if groups is None else str(groups[i])
             step = None if steps is None else steps[i]
-            digest = content_digest(rows, states, moves)
-            info = PolicyInfo(label, group, None if step is None else int(step), fingerprint=digest)
             table = with_outcomes(rows, own)
+            digest = content_digest(table, states, moves)
+            info = PolicyInfo(label, group, None if step is None else int(step), fingerprint=digest)
             records.append(PolicyRecord.in_memory(info, table, (states, moves)))
             if not np.isfinite(states).all():
                 for number, episode in enumerate(records[-1].as_episodes()):
@@ -734,6 +734,8 @@ def content_digest(episodes: NDArray[Any], states: NDArray[Any], moves: NDArray[
         if array is not None:
             digest.update(f"{array.dtype} {array.shape} ".encode())
             digest.update(np.ascontiguousarray(array).data)
+    for name in outcome_names(episodes.dtype):
+        digest.update(repr((name, episodes[name].tolist())).encode())
     return digest.hexdigest()
 
 
