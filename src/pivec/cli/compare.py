@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from pivec.arguments import pairs
 from pivec.cli.options import (
     Folder,
     Json,
@@ -20,7 +21,6 @@ from pivec.cli.options import (
     env_and_policies,
     figure_format,
     names,
-    pairs,
     whole_numbers,
     with_options,
 )

@@ -21,6 +21,7 @@ import gymnasium
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.spaces.utils import flatdim
 
+from pivec.arguments import pairs
 from pivec.errors import (
     EnvironmentFailure,
     PivecError,
@@ -30,13 +31,23 @@ from pivec.errors import (
     did_you_mean,
 )
 from pivec.options import CollectOptions, Wrapper
-from pivec.policies import Policy, PolicyInfo, import_here, import_object, user_code
+from pivec.policies import (
+    RUNS_IN,
+    NamedPolicy,
+    Policy,
+    PolicyInfo,
+    fingerprint_of,
+    import_here,
+    import_object,
+    user_code,
+)
 
 Made = TypeVar("Made")
 
 ATARI = "pivec.rollouts.atari:Atari"
 GAME = "pettingzoo:"  # prefix of the names of multi-agent environments, see `pivec.rollouts.games`
 ID = re.compile(r"-v\d+$")  # the end of Gymnasium ids; names of functions have none
+BACKENDS = ("gymnasium", "envpool")
 ENVIRONMENT, ARGUMENTS, WRAPPERS, IMPORTS = "environment", "arguments", "wrappers", "imports"
 _MOST_FITTING = 4  # a policy that fits more environments than these says nothing
 
@@ -411,6 +422,105 @@ def environment_of(
             f"--atari is for environments of ale-py such as ALE/Pong-v5, but {name} is not one"
         )
     return _with_partners(replace(made, retries=options.retries), options)
+
+
+# ---- policies with an environment of their own ----
+
+
+def with_own_environments(
+    policies: Sequence[NamedPolicy],
+    base: Environment | None,
+    options: CollectOptions,
+    *,
+    rename: bool = True,
+) -> list[NamedPolicy]:
+    """Find the environments of policies that have one of their own; others stay as they are.
+
+    It is given as for `environment_of`, or as text: ``ENV``, ``ENV,KEY=VALUE,...``, or only
+    arguments that differ from those of ``base``, where the other policies run. ``backend=`` is the
+    backend. Fingerprints, and thus seeds, are then those of the policy in its environment. With
+    ``rename``, labels end with what distinguishes the environments; names of runs always do.
+    """
+    groups: dict[Any, list[NamedPolicy]] = {}
+    for named in policies:
+        own = named.environment
+        if own is not None and not named.info.own_environment:
+            groups.setdefault(own if isinstance(own, str) else id(own), []).append(named)
+    found = [_own_environment(group, base, options) for group in groups.values()]
+    known = [] if base is None else [(base, _reference_if_auto(options.backend))]
+    texts = _distinguishing([*known, *found])[len(known) :]
+    placed: dict[int, NamedPolicy] = {}
+    for group, (made, backend), text in zip(groups.values(), found, texts, strict=True):
+        for named in group:
+            info, where = named.info, {**made.to_json(), "backend": backend}
+            try:
+                described = json.dumps({**where, IMPORTS: []}, sort_keys=True)
+            except (TypeError, ValueError) as error:
+                raise UsageError(
+                    f"arguments of {made.name} must be JSON values: {error}"
+                ) from error
+            info = replace(
+                info,
+                label=f"{info.label}@{text}" if rename else info.label,
+                group=info.group and f"{info.group}@{text}",
+                metadata={**info.metadata, RUNS_IN: {**where, "fingerprint": info.fingerprint}},
+                fingerprint=fingerprint_of(f"{info.identity} in {described}"),
+            )
+            placed[id(named)] = NamedPolicy(named.policy, info, made)
+    result = [placed.get(id(named), named) for named in policies]
+    seen: dict[str, str] = {}
+    for info in (named.info for named in result if named.environment is not None):
+        if (other := seen.setdefault(info.fingerprint, info.label)) != info.label:
+            raise UsageError(
+                f"{other} and {info.label} are the same policy in environments of the same name "
+                "and arguments: give one of them, or name functions that make environments apart"
+            )
+    return result
+
+
+def _own_environment(
+    policies: Sequence[NamedPolicy], base: Environment | None, options: CollectOptions
+) -> tuple[Environment, str]:
+    """The environment of their own that policies share, and its backend."""
+    env, own = policies[0].environment, dict[str, Any]()
+    if isinstance(env, str):
+        env, own = split_arguments(env)
+        if not own:
+            first, *texts = env.split(",")
+            env, texts = ("", [first, *texts]) if "=" in first else (first, texts)
+            own = pairs(texts, "POLICY@ENV")
+        if not env and not own:
+            raise UsageError("expected an environment or KEY=VALUE after POLICY@")
+    backend = own.pop("backend") if own.get("backend") in BACKENDS else options.backend
+    if not env and base is not None:
+        made = replace(base, arguments={**base.arguments, **own})
+    else:
+        infos, acting = zip(*((named.info, named.policy) for named in policies), strict=True)
+        options = replace(options, env_kwargs={**(options.env_kwargs or {}), **own})
+        made = environment_of(env or None, infos, options, acting)
+    return made, _reference_if_auto(backend)
+
+
+def _reference_if_auto(backend: str) -> str:
+    """The backend where environments are compared: for all the same, unless the user says so."""
+    return BACKENDS[0] if backend == "auto" else backend
+
+
+def _distinguishing(environments: Sequence[tuple[Environment, str]]) -> list[str]:
+    """What distinguishes each of several environments (with backends) from others, as text."""
+    parts = [{"": made.name, **made.arguments} for made, _ in environments]
+    backends = len({backend for _, backend in environments}) > 1
+    texts = []
+    for own, (made, backend) in zip(parts, environments, strict=True):
+        words = [
+            (f"{key}=" if key else "")
+            + (value if isinstance(value, str) else json.dumps(value, default=str))
+            for key, value in own.items()
+            if not all(key in other and other[key] == value for other in parts)
+        ]
+        words += [f"backend={backend}"] * backends
+        texts.append(",".join(words) or made.name)
+    return texts
 
 
 def _with_partners(environment: Environment, options: CollectOptions) -> Environment:

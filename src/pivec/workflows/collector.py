@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 import os
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -10,11 +11,11 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, Unpack
 
-from pivec.errors import PivecError, PivecWarning, UsageError
+from pivec.errors import EnvironmentFailure, PivecError, PivecWarning, UsageError
 from pivec.files import is_uri
 from pivec.options import CollectKeywords, CollectOptions, Features, takes_options
 from pivec.parallel import using
-from pivec.policies import NamedPolicy, name_policies
+from pivec.policies import NamedPolicy, PolicyInfo, name_policies, split_environment
 from pivec.rollouts import (
     BACKENDS,
     Environment,
@@ -31,6 +32,7 @@ from pivec.rollouts import (
     n_inputs,
     offset_names,
     play_policies,
+    with_own_environments,
 )
 from pivec.rollouts import observations as spaces
 from pivec.states import (
@@ -46,7 +48,7 @@ from pivec.states import (
     split_recorded,
     without_credentials,
 )
-from pivec.terminal import Progress
+from pivec.terminal import Progress, shortened
 
 
 @takes_options(CollectOptions)
@@ -129,15 +131,19 @@ class Collector:
                 begun = known.settings
         acting, self._recorded = split_recorded(policies)
         nobody = isinstance(acting, list | dict) and not acting
-        self._named: list[NamedPolicy] = []
+        named: list[NamedPolicy] = []
         if not (nobody and self._recorded):
-            allowed = options.trust, options.without_normaliser, options.skip_unreadable
-            self._named = name_policies(acting, *allowed)
-        if not self._named and not self._recorded:
+            named = name_by_environment(acting, options)
+        if not named and not self._recorded:
             raise UsageError("expected at least one policy, but none is given")
+        backend = options.backend
+        if backend == "auto" and begun.get("backend") in BACKENDS:
+            backend = begun["backend"]
+        environment, self._named, backend = environments_of(
+            env, named, replace(options, backend=backend), rename=not isinstance(acting, Mapping)
+        )
         infos = [named.info for named in self._named]
         self.acting = tuple(info.label for info in infos)
-        environment = environment_of(env, infos, options, [n.policy for n in self._named])
         features = options.features
         if isinstance(features, str):
             trusting: dict[str, Any] = {"policies": self._named, "trust": options.trust}
@@ -152,11 +158,9 @@ class Collector:
             environment, features, options.feature_names
         )
         self.environment = replace(environment, one_by_one=n_inputs(features) > 1)
-        backend = options.backend
-        if backend == "auto" and begun.get("backend") in BACKENDS:
-            backend = begun["backend"]
         backend = choose_backend(backend, self.environment)
         self.options = replace(options, features=features, backend=backend)
+        self._check_own_environments()
         self.settings = {
             **self.environment.to_json(),
             "features": features_to_json(self.options.view),
@@ -166,6 +170,32 @@ class Collector:
             for field in fields(options)
             if field.name not in _NAMED_ABOVE | _NO_PART
         }
+
+    def _check_own_environments(self) -> None:
+        """Refuse policies whose environments of their own have other observations."""
+        view = self.options.view
+        inner = view.inner if isinstance(view, OffsetFeatures) else view
+        own = {id(n.environment): n for n in self._named if n.environment is not None}
+        for named in own.values():
+            choose_backend(named.info.own_environment["backend"], self._environment_of(named))
+            given = named.environment, inner, self.options.feature_names
+            space, found, names = _space_and_names(*given)
+            same = names == self._names and features_to_json(found) == features_to_json(view)
+            if inner is None:  # names may be the user's
+                same &= spaces.feature_names(space) == spaces.feature_names(self._space)
+            here, there = (shortened(f"{s}", 200) for s in (space, self._space))
+            what = (
+                f"{named.info.label} observes {here} in {named.environment.name}, and others "
+                f"observe {there} in {self.environment.name}"
+            )
+            if not same:
+                raise UsageError(f"{what}: policies can only be compared by the same features")
+            if inner is None and space != self._space:
+                warnings.warn(f"{what}: differences may come from that", PivecWarning, stacklevel=3)
+
+    def _environment_of(self, named: NamedPolicy) -> Environment:
+        own = named.environment or self.environment
+        return replace(own, one_by_one=self.environment.one_by_one)
 
     def run(self, episodes: Mapping[str, int] | None = None) -> VisitedStates:
         """Play the episodes that are not kept yet, and return the states of all policies.
@@ -212,13 +242,12 @@ class Collector:
         missing = [n for n in self._named if store.n_episodes(n.info) < wanted[n.info.label]]
         kept: dict[str, PolicyRecord] = {}
         quotas = [Quota(wanted[named.info.label]) for named in missing]
-        # An environment of EnvPool draws its episodes one after another: it plays all again.
-        if self.options.backend != "envpool":
-            for i, label in enumerate(named.info.label for named in missing):
-                if store.n_episodes(missing[i].info):
-                    [kept[label]] = store[label].records  # which verifies the file
-                    lengths = kept[label].episodes["length"]
-                    quotas[i] = replace(quotas[i], lengths=lengths, every=kept[label].every)
+        for i, info in enumerate(named.info for named in missing):
+            # An environment of EnvPool draws its episodes one after another: it plays all again.
+            if self._backend_of(info) != "envpool" and store.n_episodes(info):
+                [kept[info.label]] = store[info.label].records  # which verifies the file
+                known = kept[info.label]
+                quotas[i] = replace(quotas[i], lengths=known.episodes["length"], every=known.every)
 
         def add(_: int, played: PlayedPolicy) -> None:
             record, label = record_of_played(played), played.named.info.label
@@ -233,14 +262,32 @@ class Collector:
         keep: Callable[[int, PlayedPolicy], None],
     ) -> None:
         """Run policies; ``keep`` gets their numbers in the list and what they played."""
-
-        def keep_and_count(number: int, played: PlayedPolicy) -> None:
-            keep(number, played)
-            bar.advance()
-
         bar = Progress("collecting", len(policies), unit="policies", show=self._progress)
+        groups: dict[int, list[int]] = {}  # by environment
+        for number, named in enumerate(policies):
+            groups.setdefault(id(named.environment), []).append(number)
+        failed: list[EnvironmentFailure] = []
         with using(self.options.engine, self.options.jobs), bar:
-            play_policies(self.environment, policies, self.options, keep_and_count, bar, quotas)
+            for numbers in groups.values():
+
+                def keep_and_count(
+                    number: int, played: PlayedPolicy, numbers: Sequence[int] = numbers
+                ) -> None:
+                    keep(numbers[number], played)
+                    bar.advance()
+
+                own, first = [policies[i] for i in numbers], policies[numbers[0]]
+                options = replace(self.options, backend=self._backend_of(first.info))
+                arguments = self._environment_of(first), own, options, keep_and_count, bar
+                try:
+                    play_policies(*arguments, [quotas[i] for i in numbers])
+                except EnvironmentFailure as error:  # the others are played
+                    failed.append(error)
+        if failed:
+            raise failed[0]
+
+    def _backend_of(self, info: PolicyInfo) -> str:
+        return str(info.own_environment.get("backend", self.options.backend))
 
     def _read(self, recorded: RecordedPolicy) -> PolicyRecord:
         chosen, width = self.options, len(self._names)
@@ -314,6 +361,52 @@ def _space_and_names(
     if isinstance(probe.view, OffsetFeatures):
         given = offset_names(given, dict(probe.view.offsets))
     return probe.space, probe.view, given
+
+
+def name_by_environment(policies: Any, options: CollectOptions) -> list[NamedPolicy]:
+    """Name policies; those given with an environment of their own have it unresolved."""
+    allowed = options.trust, options.without_normaliser, options.skip_unreadable
+    is_mapping = isinstance(policies, Mapping)
+    listed = policies if isinstance(policies, Mapping | list | tuple) else [policies]
+    groups: dict[Any, tuple[Any, dict[Any, Any]]] = {}
+    for key in listed if is_mapping else range(len(listed)):
+        thing, own = split_environment(listed[key])
+        place = own if isinstance(own, str | None) else id(own)
+        groups.setdefault(place, (own, {}))[1][key] = thing
+    if not groups.keys() - {None}:
+        return name_policies(policies, *allowed)
+    result = []
+    for own, things in groups.values():
+        named = name_policies(things if is_mapping else list(things.values()), *allowed)
+        result += [n if own is None else replace(n, environment=own) for n in named]
+    return result
+
+
+def environments_of(
+    env: Any,
+    named: Sequence[NamedPolicy],
+    options: CollectOptions,
+    stored: Sequence[PolicyInfo] = (),
+    *,
+    rename: bool = True,
+) -> tuple[Environment, list[NamedPolicy], str]:
+    """The environment of all policies without their own, the policies, and the backend.
+
+    Where no policy is without, it is the first of theirs in an order that does not depend on that
+    of the policies. ``stored`` may say how other states were collected.
+    """
+    plain = [each for each in named if each.environment is None]
+    base = None
+    if env is not None or plain or stored or not named:
+        infos = [*stored] or [each.info for each in plain]
+        base = environment_of(env, infos, options, [each.policy for each in plain])
+    placed = with_own_environments(named, base, options, rename=rename)
+    own = [each.environment for each in placed if each.environment is not None]
+    if base is None:
+        base = min(own, key=lambda made: json.dumps(made.to_json(), sort_keys=True))
+    # Environments are compared with the same backend, unless the user says so.
+    backend = "gymnasium" if own and options.backend == "auto" else options.backend
+    return base, placed, backend
 
 
 def find_store(source: Any) -> Store | None:
