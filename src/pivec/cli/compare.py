@@ -91,7 +91,7 @@ def _compare(
     result = run(env, policies, out, progress=not quiet, command=command, **options)
     if not quiet:
         if env is None:
-            print_environment(result.space.collected)
+            print_environment(result.space.collected, result.space.descriptions.policies)
         print_normalisers(result.space.descriptions.policies)
         print_summary(result.findings)
         if words := background_words(RunLog(out).settings):

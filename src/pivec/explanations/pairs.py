@@ -436,7 +436,7 @@ def _plan_clips(
     explanation: PairExplanation, comparison: ComparisonFolder, replayer: Replayer, n_clips: int
 ) -> list[ClipPlan]:
     """Plan clips of the largest difference, then of both policies from the same seeds."""
-    (a, b), length = explanation.labels, _clip_steps(replayer)
+    (a, b), length = explanation.labels, _clip_steps(replayer, explanation.labels)
 
     def largest() -> tuple[str, list[Segment]]:
         """Take the segment of each policy in which it differs most from the other."""
@@ -484,15 +484,17 @@ def _plan_clips(
     significant = not explanation.decomposition.regions.noise.all()
     if comparison.has_states(explanation.labels) and comparison.has_regions and significant:
         plans.append(ClipPlan.of("Where the difference is largest", largest))
+    own = any(comparison.find(label).own_environment for label in explanation.labels)
     for number in range(n_clips - len(plans)):
-        title = "Both from the same initial state" + (", another episode" if number else "")
+        what = "seed" if own else "initial state"
+        title = f"Both from the same {what}" + (", another episode" if number else "")
         plans.append(ClipPlan.of(title, same_seed, number))
     return plans
 
 
-def _clip_steps(replayer: Replayer) -> int:
+def _clip_steps(replayer: Replayer, labels: Sequence[str]) -> int:
     """Return the number of steps that fill a clip in the environment's time."""
-    if replayer.problem():
+    if replayer.problem(labels):
         return _MAX_STEPS  # the clips themselves will say why
     return min(_MAX_STEPS, max(10, round(_SECONDS * replayer.scene.fps)))
 
@@ -504,7 +506,7 @@ def plan_first_episode(
 
     def first_episode() -> tuple[str, list[Segment]]:
         replay = replayer.stored(label, 0)
-        last = min(replay.last, _FROM_START * _clip_steps(replayer))
+        last = min(replay.last, _FROM_START * _clip_steps(replayer, [label]))
         seed = f"seed {replay.seed}, not chosen for what happens"
         segment = Segment.of(comparison, replay, 0, last)
         return f"{label}, episode 0 ({seed}), up to {last}", [segment]
