@@ -107,7 +107,8 @@ def same(
             metavar="[ENV] A [B]",
             help="Two policies: checkpoints, [bold]random[/bold], [bold]module:object[/bold], "
             "stores or folders of `compare` ([bold]FOLDER:label[/bold] selects a policy; default: "
-            "the last step of a run). ENV is needed if neither files nor stores name it.",
+            "the last step of a run), also as [bold]POLICY@ENV[/bold]. ENV is needed if neither "
+            "files nor stores name it.",
         ),
     ],
     *,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
@@ -129,8 +129,7 @@ class Replayer:
     def environment(self) -> Environment:
         """The environment that the states were collected in."""
         info = PolicyInfo("", source=str(self._folder), metadata=self._collected)
-        name = str(self._collected.get(ENVIRONMENT, ""))
-        if self._env is None and name and ":" not in name and not ID.search(name):
+        if self._env is None and (name := _function_in(self._collected)):
             raise CannotReplay(
                 f"the states were collected in an environment made by the function {name}: pass it "
                 "from Python (env=)"
@@ -168,6 +167,11 @@ class Replayer:
             return self.scene
         if label not in self._scenes:
             own = PolicyInfo("", source=str(self._folder), metadata=info.own_environment)
+            if name := _function_in(own.metadata):
+                raise CannotReplay(
+                    f"{label} ran in an environment made by the function {name}, which cannot be "
+                    "found again: use POLICY@module:function"
+                )
             with _as_reason(f"the environment of {label} cannot be found again"):
                 world = environment_of(None, [own], replace(self._options, env_kwargs=None))
             world = replace(world, one_by_one=self.scene.environment.one_by_one)
@@ -332,6 +336,12 @@ class Replayer:
                 f"{_NAME_IT} as it was then, or compare again"
             )
         return named
+
+
+def _function_in(collected: Mapping[str, Any]) -> str:
+    """Name of the Python function that made the environment; empty if it was made by an id."""
+    name = str(collected.get(ENVIRONMENT, ""))
+    return "" if ":" in name or ID.search(name) else name
 
 
 def _attempt(function: Callable[..., Any], *arguments: Any) -> Any:

@@ -675,7 +675,7 @@ def named_together(infos: Sequence[PolicyInfo]) -> list[PolicyInfo]:
     """
     latest: dict[str, PolicyInfo] = {}
     for info in infos:
-        is_file = is_policy_file(Path(info.source), named=False)
+        is_file = not info.own_environment and is_policy_file(Path(info.source), named=False)
         latest[os.path.abspath(info.source) if is_file else f"{info.source}\0{info.label}"] = info
     files = [path for path in latest if "\0" not in path]
     names = dict(zip(files, read_paths(files), strict=True))

@@ -37,6 +37,7 @@ from pivec.policies import (
     Policy,
     PolicyInfo,
     fingerprint_of,
+    first_names,
     import_here,
     import_object,
     user_code,
@@ -374,14 +375,19 @@ def environment_of(
     """
     options = options or CollectOptions()
     arguments, wrappers, imports = options.env_kwargs, options.wrappers, options.imports
-    if options.atari:  # which skips frames itself
-        arguments, wrappers = {"frameskip": 1, **(arguments or {})}, (ATARI, *wrappers)
     if env is not None and not isinstance(env, str):
+        if options.atari:
+            arguments, wrapper = _atari(Environment.of(env, arguments), policies, options)
+            wrappers = (wrapper, *wrappers)
         made = Environment.of(env, arguments, wrappers, imports)
         return _with_partners(replace(made, retries=options.retries), options)
     env, inside = (None, {}) if env is None else split_arguments(env)
     trained = [info for info in policies if isinstance(info.metadata.get(ENVIRONMENT), str)]
     name = _named_in_files(trained, options.trust, acting) if env is None else env
+    if options.atari:
+        plain = Environment.of(name, {**inside, **(arguments or {})}, (), imports)
+        arguments, wrapper = _atari(plain, policies, options)
+        wrappers = (wrapper, *wrappers)
     here, elsewhere = [], []
     for info in trained:
         theirs = info.metadata[ENVIRONMENT]
@@ -417,11 +423,79 @@ def environment_of(
                 )
             imports = []
     made = Environment.of(name, agreed if here else given, wrappers, imports)
-    if options.atari and made.spec is not None and "ale_py" not in str(made.spec.entry_point):
-        raise UsageError(
-            f"--atari is for environments of ale-py such as ALE/Pong-v5, but {name} is not one"
-        )
     return _with_partners(replace(made, retries=options.retries), options)
+
+
+# ---- Atari ----
+
+# Wrappers that repeat actions, and the argument that says for how many steps (4 by default).
+_REPEATING = {"AtariWrapper": "frame_skip", "AtariPreprocessing": "frame_skip", "Atari": "skip"}
+_REPEATING |= {"MaxAndSkipEnv": "skip", "MaxAndSkipObservation": "skip"}
+_STEPS = 4  # of a game per action
+
+
+def _atari(
+    game: Environment, policies: Sequence[PolicyInfo], options: CollectOptions
+) -> tuple[dict[str, Any], str]:
+    """Arguments of a game, and the wrapper, with which policies act as often as in training.
+
+    An action lasts for ``game_skip`` frames (the game's ``frameskip``) times ``skip`` steps.
+    """
+    spec, given = game.spec, game.arguments.get("frameskip")
+    if spec is not None and "ale_py" not in str(spec.entry_point):
+        raise UsageError(
+            f"--atari is for environments of ale-py such as ALE/Pong-v5, but {game.name} is not one"
+        )
+    own = 0 if spec is None else spec.kwargs.get("frameskip", 4)  # of the id; a range is random
+    usual = own if type(own) is int else 0
+    per_step, steps = given or 1, _STEPS
+    trained = {info.source: _trained_frames(info) for info in policies if info.source != "random"}
+    known = {source: frames for source, frames in trained.items() if frames is not None}
+    if (frames := options.frame_skip) is not None:
+        if given is None and usual and frames == _STEPS * usual:
+            per_step = usual  # as make_atari_env does for this id
+        if not isinstance(per_step, int) or frames % per_step:
+            raise UsageError(f"--frame-skip {frames} is not a multiple of frameskip={per_step}")
+        steps = frames // per_step
+    elif given is None:
+        for number, (source, found) in enumerate(known.items()):
+            if number and found != (per_step, steps):
+                raise UsageError(
+                    f"policies were trained with different frame skips, {next(iter(known))} with "
+                    f"{per_step} x {steps} and {source} with {found[0]} x {found[1]}: compare "
+                    "those that share theirs, or choose with --frame-skip (in Python frame_skip=)"
+                )
+            per_step, steps = found
+        unknown = [source for source in trained if source not in known]
+        if unknown and (known or usual != 1):
+            usually = f" (make_atari_env of {game.name} makes it {_STEPS * usual})" * bool(usual)
+            warnings.warn(
+                f"how often {first_names(unknown)} acted in training is not known: --atari assumes "
+                f"every {per_step * steps} frames{'' if known else usually}; choose with "
+                "--frame-skip (in Python frame_skip=)",
+                PivecWarning,
+                stacklevel=4,
+            )
+    arguments = {"skip": steps} if steps != _STEPS else {}
+    arguments |= {"game_skip": per_step} if per_step != 1 else {}
+    wrapper = ATARI + (json.dumps(arguments) if arguments else "")
+    return {**(options.env_kwargs or {}), "frameskip": per_step}, wrapper
+
+
+def _trained_frames(info: PolicyInfo) -> tuple[int, int] | None:
+    """Frames per step of the game and steps per action in training, if the file says so."""
+    name, wrappers = info.metadata.get(ENVIRONMENT), info.metadata.get(WRAPPERS)
+    if isinstance(name, str) and ":" not in name and isinstance(wrappers, list):
+        with contextlib.suppress(UsageError):  # what is not needed here may be invalid
+            for kind, arguments in map(split_arguments, map(wrapper_from_json, wrappers)):
+                if (key := _REPEATING.get(kind.rpartition(":")[2])) is not None:
+                    spec, given = Environment(name).spec, info.metadata.get(ARGUMENTS)
+                    game = spec.kwargs.get("frameskip") if spec else None
+                    game = given.get("frameskip", game) if isinstance(given, Mapping) else game
+                    steps = arguments.get(key, _STEPS)
+                    if type(game) is int and type(steps) is int and min(game, steps) > 0:
+                        return game, steps
+    return None
 
 
 # ---- policies with an environment of their own ----
@@ -467,15 +541,7 @@ def with_own_environments(
                 fingerprint=fingerprint_of(f"{info.identity} in {described}"),
             )
             placed[id(named)] = NamedPolicy(named.policy, info, made)
-    result = [placed.get(id(named), named) for named in policies]
-    seen: dict[str, str] = {}
-    for info in (named.info for named in result if named.environment is not None):
-        if (other := seen.setdefault(info.fingerprint, info.label)) != info.label:
-            raise UsageError(
-                f"{other} and {info.label} are the same policy in environments of the same name "
-                "and arguments: give one of them, or name functions that make environments apart"
-            )
-    return result
+    return [placed.get(id(named), named) for named in policies]
 
 
 def _own_environment(

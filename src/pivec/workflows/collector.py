@@ -76,7 +76,9 @@ def collect(
         the policy files name, as those of RL Zoo do.
     policies : str, policy, callable, or a list or dict of these
         Paths, globs, ``random``, ``module:object``, `Policy` objects, or functions from a batch of
-        observations to a batch of actions; the keys of a dict are labels. Recorded states can be
+        observations to a batch of actions; the keys of a dict are labels. ``POLICY@ENV``, or a pair
+        (policy, environment), has an environment of its own: a Gymnasium id with arguments,
+        ``Pendulum-v1,g=5``, only arguments, or in a pair a function. Recorded states can be
         included as ``npz:DIR``, ``minari:NAME`` or ``store:DIR``.
     episodes, seed : int
         Episodes per policy, and the random seed.
@@ -153,6 +155,14 @@ class Collector:
         if options.joint and features is None:
             features = Values.joint(environment)
         self._infos = [*infos, *(recorded.info for recorded in self._recorded)]
+        own: dict[str, str] = {}
+        for info in (info for info in infos if info.own_environment):
+            if (other := own.get(info.fingerprint)) is not None:
+                raise UsageError(
+                    f"{other} and {info.label} are the same policy in environments of the same "
+                    "name and arguments: give one, or functions of different names"
+                )
+            own[info.fingerprint] = info.label
         check_unique([info.label for info in self._infos])
         self._space, features, self._names = _space_and_names(
             environment, features, options.feature_names
@@ -296,7 +306,15 @@ class Collector:
 
 
 # Every other option is one that the states depend on, also a new one until it is listed here.
-_NAMED_ABOVE = {"env_kwargs", "wrappers", "atari", "imports", "features", "keep_policies"}
+_NAMED_ABOVE = {
+    "env_kwargs",
+    "wrappers",
+    "atari",
+    "frame_skip",
+    "imports",
+    "features",
+    "keep_policies",
+}
 _NAMED_ABOVE |= {"agent", "partners", "joint"}  # which are among the arguments
 _NO_PART = {"episodes", "feature_names", "n_envs", "threads", "trust"}
 _NO_PART |= {"engine", "jobs", "retries", "without_normaliser", "skip_unreadable"}

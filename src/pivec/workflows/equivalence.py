@@ -114,7 +114,8 @@ def same(
     ----------
     a, b : str, path, policy, callable or VisitedStates
         A file, a store of `pivec.collect` (``STORE:label`` if it has several policies; by default
-        the last step of a run), a policy as for `pivec.collect`, or states.
+        the last step of a run), a policy as for `pivec.collect`, maybe with an environment of its
+        own (``POLICY@ENV``), or states.
     env : str or callable, optional
         The environment, if neither files nor stores name it.
     against : path, optional
@@ -624,8 +625,8 @@ def _collect_inputs(
             else item
             for item in inputs
         ]
-        done: dict[str, Any] = {"env_kwargs": None, "wrappers": (), "imports": (), "atari": False}
-        options = replace(options, backend=backend, **done)
+        done: dict[str, Any] = {"env_kwargs": None, "wrappers": (), "imports": ()}
+        options = replace(options, backend=backend, atari=False, frame_skip=None, **done)
     result = list(inputs)
     for number, item in enumerate(inputs):
         if item.source is None:
