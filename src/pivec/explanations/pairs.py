@@ -436,7 +436,7 @@ def _plan_clips(
     explanation: PairExplanation, comparison: ComparisonFolder, replayer: Replayer, n_clips: int
 ) -> list[ClipPlan]:
     """Plan clips of the largest difference, then of both policies from the same seeds."""
-    (a, b), length = explanation.labels, _clip_steps(replayer, explanation.labels)
+    (a, b), length = explanation.labels, _clip_steps(replayer)
 
     def largest() -> tuple[str, list[Segment]]:
         """Take the segment of each policy in which it differs most from the other."""
@@ -485,16 +485,16 @@ def _plan_clips(
     if comparison.has_states(explanation.labels) and comparison.has_regions and significant:
         plans.append(ClipPlan.of("Where the difference is largest", largest))
     own = any(comparison.find(label).own_environment for label in explanation.labels)
+    start = f"Both from the same {'seed' if own else 'initial state'}"
     for number in range(n_clips - len(plans)):
-        what = "seed" if own else "initial state"
-        title = f"Both from the same {what}" + (", another episode" if number else "")
+        title = start + (", another episode" if number else "")
         plans.append(ClipPlan.of(title, same_seed, number))
     return plans
 
 
-def _clip_steps(replayer: Replayer, labels: Sequence[str]) -> int:
+def _clip_steps(replayer: Replayer) -> int:
     """Return the number of steps that fill a clip in the environment's time."""
-    if replayer.problem(labels):
+    if replayer.problem():
         return _MAX_STEPS  # the clips themselves will say why
     return min(_MAX_STEPS, max(10, round(_SECONDS * replayer.scene.fps)))
 
@@ -506,7 +506,7 @@ def plan_first_episode(
 
     def first_episode() -> tuple[str, list[Segment]]:
         replay = replayer.stored(label, 0)
-        last = min(replay.last, _FROM_START * _clip_steps(replayer, [label]))
+        last = min(replay.last, _FROM_START * _clip_steps(replayer))
         seed = f"seed {replay.seed}, not chosen for what happens"
         segment = Segment.of(comparison, replay, 0, last)
         return f"{label}, episode 0 ({seed}), up to {last}", [segment]

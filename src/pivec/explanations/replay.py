@@ -92,7 +92,6 @@ class Replayer:
             named = name_policies(options.policies, options.trust, options.without_normaliser)
             self._given = {policy.info.fingerprint: policy for policy in named}
         self._bound: dict[str, NamedPolicy] = {}
-        self._scenes: dict[str, Scene] = {}  # of policies in environments of their own
 
     def stored(self, label: str, episode: int) -> Replay:
         """Replay a stored episode; a single different bit is a `CannotReplay`."""
@@ -165,18 +164,16 @@ class Replayer:
         info = self._infos.get(label)
         if info is None or not info.own_environment:
             return self.scene
-        if label not in self._scenes:
-            own = PolicyInfo("", source=str(self._folder), metadata=info.own_environment)
-            if name := _function_in(own.metadata):
-                raise CannotReplay(
-                    f"{label} ran in an environment made by the function {name}, which cannot be "
-                    "found again: use POLICY@module:function"
-                )
-            with _as_reason(f"the environment of {label} cannot be found again"):
-                world = environment_of(None, [own], replace(self._options, env_kwargs=None))
-            world = replace(world, one_by_one=self.scene.environment.one_by_one)
-            self._scenes[label] = replace(self.scene, environment=world)
-        return self._scenes[label]
+        if name := _function_in(info.own_environment):
+            raise CannotReplay(
+                f"{label} ran in an environment made by the function {name}, which cannot be found "
+                "again: use POLICY@module:function"
+            )
+        own = PolicyInfo("", source=str(self._folder), metadata=info.own_environment)
+        with _as_reason(f"the environment of {label} cannot be found again"):
+            world = environment_of(None, [own], replace(self._options, env_kwargs=None))
+        world = replace(world, one_by_one=self.scene.environment.one_by_one)
+        return replace(self.scene, environment=world)
 
     def problem(self, labels: Sequence[str] = ()) -> str:
         """Say why nothing, or nothing of these policies, can be rendered; empty if it can."""

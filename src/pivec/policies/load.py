@@ -739,21 +739,22 @@ def group_names(
                     raise UsageError(f"run {run!r} matches groups {names[run]!r} and {name!r}")
         return names, "as given"
     algorithms: dict[str, set[str]] = {run: set() for run in runs}
-    where = dict.fromkeys(runs, "")  # the end of the names of runs in environments of their own
+    ends = dict.fromkeys(runs, "")  # of the names of runs in environments of their own
     for info in policies:
         if info.group:
             algorithms[info.group].add(str(info.metadata.get("algorithm") or ""))
             if info.own_environment:
-                where[info.group] = "@" + info.group.rpartition("@")[2]
+                ends[info.group] = "@" + info.group.rpartition("@")[2]
     by_algorithm = {
-        run: f"{kinds.pop()}{where[run]}" if len(kinds) == 1 and kinds != {""} else ""
-        for run, kinds in algorithms.items()
+        run: kinds.pop() if len(kinds) == 1 else "" for run, kinds in algorithms.items()
     }
-    names_of_runs = {run: _NUMBER.sub("", run.removesuffix(where[run])) for run in runs}
     by_name = {
-        run: f"{name}{where[run]}" if name else by_algorithm[run]
-        for run, name in names_of_runs.items()
+        run: _NUMBER.sub("", run.removesuffix(ends[run])) or by_algorithm[run] for run in runs
     }
+    by_name, by_algorithm = (
+        {run: name and name + ends[run] for run, name in names.items()}
+        for names in (by_name, by_algorithm)
+    )
     named, of_algorithm = _shared(by_name), _shared(by_algorithm)
     if len(set(named.values())) < min(2, len(set(of_algorithm.values()))):
         return of_algorithm, "by algorithm"

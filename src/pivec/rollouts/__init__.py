@@ -25,9 +25,9 @@ from pivec.rollouts.environment import ID as ID
 from pivec.rollouts.environment import Environment as Environment
 from pivec.rollouts.environment import close as close
 from pivec.rollouts.environment import environment_of as environment_of
+from pivec.rollouts.environment import environments_of as environments_of
 from pivec.rollouts.environment import failure as failure
 from pivec.rollouts.environment import split_arguments as split_arguments
-from pivec.rollouts.environment import with_own_environments as with_own_environments
 from pivec.rollouts.episodes import Episode as Episode
 from pivec.rollouts.episodes import EpisodeRecorder as EpisodeRecorder
 from pivec.rollouts.episodes import PlayedPolicy as PlayedPolicy

@@ -441,44 +441,40 @@ def _atari(
 
     An action lasts for ``game_skip`` frames (the game's ``frameskip``) times ``skip`` steps.
     """
-    spec, given = game.spec, game.arguments.get("frameskip")
+    spec, per_step, steps = game.spec, game.arguments.get("frameskip"), _STEPS
     if spec is not None and "ale_py" not in str(spec.entry_point):
         raise UsageError(
             f"--atari is for environments of ale-py such as ALE/Pong-v5, but {game.name} is not one"
         )
-    own = 0 if spec is None else spec.kwargs.get("frameskip", 4)  # of the id; a range is random
-    usual = own if type(own) is int else 0
-    per_step, steps = given or 1, _STEPS
+    usual: Any = spec and spec.kwargs.get("frameskip", 4)  # of the id; a range is random
+    choose = "choose with --frame-skip (in Python frame_skip=)"
     trained = {info.source: _trained_frames(info) for info in policies if info.source != "random"}
-    known = {source: frames for source, frames in trained.items() if frames is not None}
+    known = set(filter(None, trained.values()))
     if (frames := options.frame_skip) is not None:
-        if given is None and usual and frames == _STEPS * usual:
-            per_step = usual  # as make_atari_env does for this id
-        if not isinstance(per_step, int) or frames % per_step:
+        # The id's own number where that is what make_atari_env does.
+        per_step = per_step or (usual if usual and frames == _STEPS * usual else 1)
+        if type(per_step) is not int or frames % per_step:
             raise UsageError(f"--frame-skip {frames} is not a multiple of frameskip={per_step}")
         steps = frames // per_step
-    elif given is None:
-        for number, (source, found) in enumerate(known.items()):
-            if number and found != (per_step, steps):
-                raise UsageError(
-                    f"policies were trained with different frame skips, {next(iter(known))} with "
-                    f"{per_step} x {steps} and {source} with {found[0]} x {found[1]}: compare "
-                    "those that share theirs, or choose with --frame-skip (in Python frame_skip=)"
-                )
-            per_step, steps = found
-        unknown = [source for source in trained if source not in known]
+    elif per_step is None:
+        if len(known) > 1:
+            found = [f"{source} with {n[0]} x {n[1]}" for source, n in trained.items() if n]
+            raise UsageError(
+                f"policies were trained with different frame skips: {first_names(found)}; {choose}"
+            )
+        per_step, steps = next(iter(known), (1, _STEPS))
+        unknown = [source for source, frames in trained.items() if frames is None]
         if unknown and (known or usual != 1):
-            usually = f" (make_atari_env of {game.name} makes it {_STEPS * usual})" * bool(usual)
+            more = f" ({_STEPS * usual} with make_atari_env of this id)" * (type(usual) is int)
             warnings.warn(
                 f"how often {first_names(unknown)} acted in training is not known: --atari assumes "
-                f"every {per_step * steps} frames{'' if known else usually}; choose with "
-                "--frame-skip (in Python frame_skip=)",
+                f"every {per_step * steps} frames{more}; {choose}",
                 PivecWarning,
                 stacklevel=4,
             )
-    arguments = {"skip": steps} if steps != _STEPS else {}
-    arguments |= {"game_skip": per_step} if per_step != 1 else {}
-    wrapper = ATARI + (json.dumps(arguments) if arguments else "")
+    own = {"skip": steps, "game_skip": per_step}
+    changed = {key: n for key, n in own.items() if n != {"skip": _STEPS, "game_skip": 1}[key]}
+    wrapper = ATARI + (json.dumps(changed) if changed else "")
     return {**(options.env_kwargs or {}), "frameskip": per_step}, wrapper
 
 
@@ -490,8 +486,8 @@ def _trained_frames(info: PolicyInfo) -> tuple[int, int] | None:
             for kind, arguments in map(split_arguments, map(wrapper_from_json, wrappers)):
                 if (key := _REPEATING.get(kind.rpartition(":")[2])) is not None:
                     spec, given = Environment(name).spec, info.metadata.get(ARGUMENTS)
-                    game = spec.kwargs.get("frameskip") if spec else None
-                    game = given.get("frameskip", game) if isinstance(given, Mapping) else game
+                    own = spec.kwargs if spec else {}
+                    game = {**own, **(given if isinstance(given, dict) else {})}.get("frameskip")
                     steps = arguments.get(key, _STEPS)
                     if type(game) is int and type(steps) is int and min(game, steps) > 0:
                         return game, steps
@@ -501,38 +497,47 @@ def _trained_frames(info: PolicyInfo) -> tuple[int, int] | None:
 # ---- policies with an environment of their own ----
 
 
-def with_own_environments(
+def environments_of(
+    env: str | Environment | Callable[[], Any] | None,
     policies: Sequence[NamedPolicy],
-    base: Environment | None,
     options: CollectOptions,
+    stored: Sequence[PolicyInfo] = (),
     *,
     rename: bool = True,
-) -> list[NamedPolicy]:
-    """Find the environments of policies that have one of their own; others stay as they are.
+) -> tuple[Environment, list[NamedPolicy], str]:
+    """Find the common environment, those of policies that have their own, and the backend.
 
-    It is given as for `environment_of`, or as text: ``ENV``, ``ENV,KEY=VALUE,...``, or only
-    arguments that differ from those of ``base``, where the other policies run. ``backend=`` is the
-    backend. Fingerprints, and thus seeds, are then those of the policy in its environment. With
-    ``rename``, labels end with what distinguishes the environments; names of runs always do.
+    An own one is given as for `environment_of`, or as text: ``ENV``, ``ENV,KEY=VALUE,...``, or only
+    arguments that differ from the common ones; ``backend=`` is the backend. The fingerprint, and
+    thus the seeds, are then those of the policy in its environment. With ``rename``, the label ends
+    with what distinguishes the environments; the name of the run always does. If all policies have
+    their own, one is the common one, whatever the order of the policies. ``stored`` may say how
+    other states were collected.
     """
-    groups: dict[Any, list[NamedPolicy]] = {}
+    plain = [named for named in policies if named.environment is None]
+    common = None
+    if env is not None or plain or stored or not policies:
+        infos = [*stored] or [named.info for named in plain]
+        common = environment_of(env, infos, options, [named.policy for named in plain])
+        if len(plain) == len(policies):
+            return common, plain, options.backend
+    # No difference comes from the backend, unless the user says so.
+    backend = BACKENDS[0] if options.backend == "auto" else options.backend
+    groups: dict[int, list[NamedPolicy]] = {}
     for named in policies:
-        own = named.environment
-        if own is not None and not named.info.own_environment:
-            groups.setdefault(own if isinstance(own, str) else id(own), []).append(named)
-    found = [_own_environment(group, base, options) for group in groups.values()]
-    known = [] if base is None else [(base, _reference_if_auto(options.backend))]
+        if named.environment is not None and not named.info.own_environment:
+            groups.setdefault(id(named.environment), []).append(named)
+    found = [_own_environment(group, common, options, backend) for group in groups.values()]
+    known = [] if common is None else [(common, backend)]
     texts = _distinguishing([*known, *found])[len(known) :]
-    placed: dict[int, NamedPolicy] = {}
-    for group, (made, backend), text in zip(groups.values(), found, texts, strict=True):
-        for named in group:
-            info, where = named.info, {**made.to_json(), "backend": backend}
-            try:
+    placed = dict(zip(groups, zip(found, texts, strict=True), strict=True))
+    result = []
+    for named in policies:
+        if id(named.environment) in placed:
+            (made, own_backend), text = placed[id(named.environment)]
+            info, where = named.info, {**made.to_json(), "backend": own_backend}
+            with user_code(f"arguments of {made.name} must be JSON values"):
                 described = json.dumps({**where, IMPORTS: []}, sort_keys=True)
-            except (TypeError, ValueError) as error:
-                raise UsageError(
-                    f"arguments of {made.name} must be JSON values: {error}"
-                ) from error
             info = replace(
                 info,
                 label=f"{info.label}@{text}" if rename else info.label,
@@ -540,12 +545,15 @@ def with_own_environments(
                 metadata={**info.metadata, RUNS_IN: {**where, "fingerprint": info.fingerprint}},
                 fingerprint=fingerprint_of(f"{info.identity} in {described}"),
             )
-            placed[id(named)] = NamedPolicy(named.policy, info, made)
-    return [placed.get(id(named), named) for named in policies]
+            named = NamedPolicy(named.policy, info, made)  # noqa: PLW2901
+        result.append(named)
+    own = [named.environment for named in result if named.environment is not None]
+    common = common or min(own, key=lambda made: json.dumps(made.to_json(), sort_keys=True))
+    return common, result, backend
 
 
 def _own_environment(
-    policies: Sequence[NamedPolicy], base: Environment | None, options: CollectOptions
+    policies: Sequence[NamedPolicy], common: Environment | None, options: CollectOptions, usual: str
 ) -> tuple[Environment, str]:
     """The environment of their own that policies share, and its backend."""
     env, own = policies[0].environment, dict[str, Any]()
@@ -557,19 +565,12 @@ def _own_environment(
             own = pairs(texts, "POLICY@ENV")
         if not env and not own:
             raise UsageError("expected an environment or KEY=VALUE after POLICY@")
-    backend = own.pop("backend") if own.get("backend") in BACKENDS else options.backend
-    if not env and base is not None:
-        made = replace(base, arguments={**base.arguments, **own})
-    else:
-        infos, acting = zip(*((named.info, named.policy) for named in policies), strict=True)
-        options = replace(options, env_kwargs={**(options.env_kwargs or {}), **own})
-        made = environment_of(env or None, infos, options, acting)
-    return made, _reference_if_auto(backend)
-
-
-def _reference_if_auto(backend: str) -> str:
-    """The backend where environments are compared: for all the same, unless the user says so."""
-    return BACKENDS[0] if backend == "auto" else backend
+    backend = own.pop("backend") if own.get("backend") in BACKENDS else usual
+    if not env and common is not None:
+        return replace(common, arguments={**common.arguments, **own}), backend
+    infos, acting = zip(*((named.info, named.policy) for named in policies), strict=True)
+    options = replace(options, env_kwargs={**(options.env_kwargs or {}), **own})
+    return environment_of(env or None, infos, options, acting), backend
 
 
 def _distinguishing(environments: Sequence[tuple[Environment, str]]) -> list[str]:
@@ -579,13 +580,12 @@ def _distinguishing(environments: Sequence[tuple[Environment, str]]) -> list[str
     texts = []
     for own, (made, backend) in zip(parts, environments, strict=True):
         words = [
-            (f"{key}=" if key else "")
-            + (value if isinstance(value, str) else json.dumps(value, default=str))
+            f"{key}={value if isinstance(value, str) else json.dumps(value, default=str)}"
             for key, value in own.items()
             if not all(key in other and other[key] == value for other in parts)
         ]
         words += [f"backend={backend}"] * backends
-        texts.append(",".join(words) or made.name)
+        texts.append(",".join(words).removeprefix("=") or made.name)
     return texts
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import json
 import os
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -25,14 +24,13 @@ from pivec.rollouts import (
     Quota,
     Values,
     choose_backend,
-    environment_of,
+    environments_of,
     features_to_json,
     find_features_again,
     find_reference,
     n_inputs,
     offset_names,
     play_policies,
-    with_own_environments,
 )
 from pivec.rollouts import observations as spaces
 from pivec.states import (
@@ -144,7 +142,7 @@ class Collector:
         environment, self._named, backend = environments_of(
             env, named, replace(options, backend=backend), rename=not isinstance(acting, Mapping)
         )
-        infos = [named.info for named in self._named]
+        infos = [each.info for each in self._named]
         self.acting = tuple(info.label for info in infos)
         features = options.features
         if isinstance(features, str):
@@ -220,10 +218,10 @@ class Collector:
             if episodes is None:
                 _warn_of_more(stored, records, without_credentials(self._store))
         else:
-            played: dict[int, PlayedPolicy] = {}
+            played: dict[str, PlayedPolicy] = {}
             quotas = [Quota(wanted[label]) for label in self.acting]
-            self._play(self._named, quotas, played.__setitem__)
-            records = [record_of_played(played[i]) for i in range(len(self._named))]
+            self._play(self._named, quotas, lambda p: played.update({p.named.info.label: p}))
+            records = [record_of_played(played[label]) for label in self.acting]
             records += map(self._read, self._recorded)
         return VisitedStates(records, self._names, self.environment.name)
 
@@ -259,7 +257,7 @@ class Collector:
                 known = kept[info.label]
                 quotas[i] = replace(quotas[i], lengths=known.episodes["length"], every=known.every)
 
-        def add(_: int, played: PlayedPolicy) -> None:
+        def add(played: PlayedPolicy) -> None:
             record, label = record_of_played(played), played.named.info.label
             store.add(kept[label].extended(record) if label in kept else record)
 
@@ -269,28 +267,26 @@ class Collector:
         self,
         policies: Sequence[NamedPolicy],
         quotas: Sequence[Quota],
-        keep: Callable[[int, PlayedPolicy], None],
+        keep: Callable[[PlayedPolicy], None],
     ) -> None:
-        """Run policies; ``keep`` gets their numbers in the list and what they played."""
+        """Run policies, those of one environment together; ``keep`` gets what they played."""
+
+        def keep_and_count(_: int, played: PlayedPolicy) -> None:
+            keep(played)
+            bar.advance()
+
         bar = Progress("collecting", len(policies), unit="policies", show=self._progress)
-        groups: dict[int, list[int]] = {}  # by environment
-        for number, named in enumerate(policies):
-            groups.setdefault(id(named.environment), []).append(number)
+        groups: dict[int, list[tuple[NamedPolicy, Quota]]] = {}
+        for named, quota in zip(policies, quotas, strict=True):
+            groups.setdefault(id(named.environment), []).append((named, quota))
         failed: list[EnvironmentFailure] = []
         with using(self.options.engine, self.options.jobs), bar:
-            for numbers in groups.values():
-
-                def keep_and_count(
-                    number: int, played: PlayedPolicy, numbers: Sequence[int] = numbers
-                ) -> None:
-                    keep(numbers[number], played)
-                    bar.advance()
-
-                own, first = [policies[i] for i in numbers], policies[numbers[0]]
-                options = replace(self.options, backend=self._backend_of(first.info))
-                arguments = self._environment_of(first), own, options, keep_and_count, bar
+            for group in groups.values():
+                own, own_quotas = map(list, zip(*group, strict=True))
+                world, backend = self._environment_of(own[0]), self._backend_of(own[0].info)
+                options = replace(self.options, backend=backend)
                 try:
-                    play_policies(*arguments, [quotas[i] for i in numbers])
+                    play_policies(world, own, options, keep_and_count, bar, own_quotas)
                 except EnvironmentFailure as error:  # the others are played
                     failed.append(error)
         if failed:
@@ -306,16 +302,9 @@ class Collector:
 
 
 # Every other option is one that the states depend on, also a new one until it is listed here.
-_NAMED_ABOVE = {
-    "env_kwargs",
-    "wrappers",
-    "atari",
-    "frame_skip",
-    "imports",
-    "features",
-    "keep_policies",
-}
-_NAMED_ABOVE |= {"agent", "partners", "joint"}  # which are among the arguments
+_NAMED_ABOVE = {"env_kwargs", "wrappers", "atari", "imports", "features", "keep_policies"}
+# Which are among the arguments, and the wrappers.
+_NAMED_ABOVE |= {"agent", "partners", "joint", "frame_skip"}
 _NO_PART = {"episodes", "feature_names", "n_envs", "threads", "trust"}
 _NO_PART |= {"engine", "jobs", "retries", "without_normaliser", "skip_unreadable"}
 
@@ -398,33 +387,6 @@ def name_by_environment(policies: Any, options: CollectOptions) -> list[NamedPol
         named = name_policies(things if is_mapping else list(things.values()), *allowed)
         result += [n if own is None else replace(n, environment=own) for n in named]
     return result
-
-
-def environments_of(
-    env: Any,
-    named: Sequence[NamedPolicy],
-    options: CollectOptions,
-    stored: Sequence[PolicyInfo] = (),
-    *,
-    rename: bool = True,
-) -> tuple[Environment, list[NamedPolicy], str]:
-    """The environment of all policies without their own, the policies, and the backend.
-
-    Where no policy is without, it is the first of theirs in an order that does not depend on that
-    of the policies. ``stored`` may say how other states were collected.
-    """
-    plain = [each for each in named if each.environment is None]
-    base = None
-    if env is not None or plain or stored or not named:
-        infos = [*stored] or [each.info for each in plain]
-        base = environment_of(env, infos, options, [each.policy for each in plain])
-    placed = with_own_environments(named, base, options, rename=rename)
-    own = [each.environment for each in placed if each.environment is not None]
-    if base is None:
-        base = min(own, key=lambda made: json.dumps(made.to_json(), sort_keys=True))
-    # Environments are compared with the same backend, unless the user says so.
-    backend = "gymnasium" if own and options.backend == "auto" else options.backend
-    return base, placed, backend
 
 
 def find_store(source: Any) -> Store | None:

@@ -33,7 +33,7 @@ from pivec.policies import (
     name_policies,
     split_environment,
 )
-from pivec.rollouts import BACKENDS
+from pivec.rollouts import BACKENDS, environments_of
 from pivec.states import (
     RecordedStates,
     VisitedStates,
@@ -71,7 +71,7 @@ from pivec.statistics import (
     view_intervals,
     with_upper_bounds,
 )
-from pivec.workflows.collector import Collector, environments_of, find_store
+from pivec.workflows.collector import Collector, find_store
 from pivec.workflows.comparison import check_same_environment, prepare
 
 Level = Annotated[float, Range(0.5, above=True, most=0.9999)]
@@ -606,7 +606,12 @@ def _collect_inputs(
     if waiting and not reads:
         # What a store or space names is trusted as little as what a policy file names.
         place = next((item.name for item in inputs if item.settings), "the space")
-        infos = [PolicyInfo("", source=place, metadata=dict(stored))] if stored else []
+        files = [
+            item.info
+            for item in inputs
+            if item.info is not None and getattr(item.source, "environment", None) is None
+        ]
+        infos = [PolicyInfo("", source=place, metadata=dict(stored))] if stored else files
         default = CollectOptions()
         inherited = {
             name: stored[name]
