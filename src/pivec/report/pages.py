@@ -468,7 +468,7 @@ def _listed_pairs(findings: Findings) -> dict[str, list[tuple[int, int, PairRow]
 def waiting_html(title: str, words: str, notes: Sequence[str] = ()) -> str:
     """Render what a server sends before there is a page to show."""
     head: dict[str, Any] = {"title": title, "lead": words, "environment": "", "figures": {}}
-    return render("waiting.html", resource("page.css"), RELOAD, notes=notes, **head)
+    return render("waiting.html", "".join(map(resource, STYLES[:2])), RELOAD, notes=notes, **head)
 
 
 def summary(findings: Findings) -> str:
