@@ -152,7 +152,8 @@ def reasons(answer: EquivalenceTest) -> list[str]:
         heading = f"{'beyond' if different else 'not below'} the margin in {where} with {sure}"
         heading += ", among them" * (len(found) > min(len(views), _VIEWS))
     lines = [f"{heading}:", *(_view_words(view, answer.method) for view in views[:_VIEWS])]
-    lines.append(f"from {answer.episodes[0]} and {answer.episodes[1]} episodes")
+    pairs = f", compared by the same {answer.pair}" if answer.pair else ""
+    lines.append(f"from {answer.episodes[0]} and {answer.episodes[1]} episodes{pairs}")
     lines.append(f"p = {answer.p_value:.3g} ({answer.test} test of no difference in any view)")
     moves = answer.views[0]
     if answer.overlap is not None and moves.name == "moves" and moves.low > 0.0:

@@ -326,7 +326,7 @@ class Findings:
     def _stored(self) -> ComparisonFolder | None:
         """The space with the states beside it, if they are there."""
         folder = self.log.folder
-        if self.space is None or (data := stored_states(folder, self.policies.labels)) is None:
+        if self.space is None or (data := stored_states(folder, self.space)) is None:
             return None
         return ComparisonFolder(folder, self.space, data)
 
