@@ -1,5 +1,6 @@
 from pivec.statistics.episodes import EpisodeClusters as EpisodeClusters
 from pivec.statistics.episodes import cluster_episodes as cluster_episodes
+from pivec.statistics.episodes import difference_intervals as difference_intervals
 from pivec.statistics.episodes import is_rate as is_rate
 from pivec.statistics.episodes import mmd_test as mmd_test
 from pivec.statistics.episodes import mmd_tests as mmd_tests
@@ -38,6 +39,7 @@ from pivec.statistics.groups import mean_between as mean_between
 from pivec.statistics.groups import mean_within as mean_within
 from pivec.statistics.groups import permanova as permanova
 from pivec.statistics.groups import run_distances as run_distances
+from pivec.statistics.groups import runs_needed as runs_needed
 from pivec.statistics.groups import shares_of as shares_of
 from pivec.statistics.intervals import LEVEL as LEVEL
 from pivec.statistics.intervals import NO_SPREAD as NO_SPREAD

@@ -208,6 +208,45 @@ def outcome_intervals(values: Array, rate: bool, level: float = 0.95) -> tuple[f
     return mean, mean - reach, mean + reach
 
 
+def difference_intervals(
+    values: Sequence[Array],
+    intervals: Array,
+    i: NDArray[np.intp],
+    j: NDArray[np.intp],
+    level: float = 0.95,
+    *,
+    paired: bool = False,
+) -> tuple[Array, Array, Array, Array]:
+    """Differences of means i[k] − j[k], the ends of their intervals, and p-values of no difference.
+
+    From the means and ends of both, ``intervals`` (3, n), as Newcombe (1998) combines Wilson's and
+    Zou and Donner (2008) any others; if episodes are ``paired``, with the correlation of ``values``
+    in pairs in which both are known. An interval excludes 0 if its p-value is below 1 − ``level``.
+    """
+    from scipy.special import ndtr, ndtri
+
+    mean, low, high = intervals
+    below, above, correlation = mean - low, high - mean, np.zeros(len(i))
+    if paired:
+        for k, (a, b) in enumerate(zip(i.tolist(), j.tolist(), strict=True)):
+            known = ~np.isnan(values[a] + values[b])
+            x, y = values[a][known], values[b][known]
+            if len(x) > 1 and np.ptp(x) > 0.0 and np.ptp(y) > 0.0:
+                correlation[k] = np.corrcoef(x, y)[0, 1]
+
+    def reach(own: Array, other: Array) -> Array:
+        both = own**2 + other**2 - 2.0 * correlation * own * other
+        return np.sqrt(np.maximum(both, 0.0))
+
+    difference = mean[i] - mean[j]
+    down, up = reach(below[i], above[j]), reach(above[i], below[j])
+    to_zero = np.where(difference > 0.0, down, up)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        deviations = np.where(difference == 0.0, 0.0 * to_zero, abs(difference) / to_zero)
+    p_values = 2.0 * ndtr(ndtri((1.0 - level) / 2.0) * deviations)
+    return difference, difference - down, difference + up, p_values
+
+
 def wilson_intervals(
     counts: ArrayLike, totals: ArrayLike, level: float = 0.95
 ) -> tuple[Array, Array]:

@@ -355,6 +355,7 @@ class Comparison(Result):
         return compare_groups(
             self.space,
             groups,
+            outcomes={outcome.name: outcome.intervals[0] for outcome in self.findings.outcomes},
             last=last,
             seed=seed,
             level=level,
@@ -473,6 +474,7 @@ class Comparison(Result):
                 "step": row.step,
                 "episodes": row.episodes,
                 "mean return": row.mean_return,
+                **{x.name: float(x.intervals[0, i]) for x in self.findings.outcomes},
                 "nearest": self.labels[near[i, 0]] if near.shape[1] else None,
                 "distance": float(apart[i, 0]) if near.shape[1] else None,
             }

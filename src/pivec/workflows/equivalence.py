@@ -190,7 +190,7 @@ def same(
     for item in (left, right):
         if space is not None and item.settings:
             check_same_environment(space, item.settings)
-    _warn_of_mismatch(left, right)
+    _warn_of_mismatch(left, right, copies=not pair)
     if left.label == right.label and right.info is not None:
         info, other = replace(right.info, label=f"{right.label} (second)"), right.states
         records = [replace(record, info=info) for record in other.records]
@@ -692,7 +692,7 @@ def _free_seed(item: PolicyInput, others: Sequence[PolicyInput], seed: int) -> i
     return free
 
 
-def _warn_of_mismatch(a: PolicyInput, b: PolicyInput) -> None:
+def _warn_of_mismatch(a: PolicyInput, b: PolicyInput, *, copies: bool) -> None:
     """Warn of inputs that were collected differently, or share some of their episodes."""
     for key in _COMPARED:
         if key in a.settings and key in b.settings and a.settings[key] != b.settings[key]:
@@ -700,12 +700,12 @@ def _warn_of_mismatch(a: PolicyInput, b: PolicyInput) -> None:
                 f"{a.name} was collected with {key} = {a.settings[key]!r}, {b.name} with "
                 f"{b.settings[key]!r}: differences may come from that"
             )
-    if a.data is None or b.data is None:
+    if a.data is None or b.data is None or not copies:
         return
-    copies = _copies(a.data, b.data)
-    if copies and not copies == a.data.n_episodes == b.data.n_episodes:  # which intervals report
+    n = _copies(a.data, b.data)
+    if n and not n == a.data.n_episodes == b.data.n_episodes:  # which intervals report
         _warn(
-            f"{copies} episodes are in both {a.name} and {b.name}, so they are not independent: "
+            f"{n} episodes are in both {a.name} and {b.name}, so they are not independent: "
             "collect one of them with another --seed"
         )
 

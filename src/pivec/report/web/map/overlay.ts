@@ -259,6 +259,7 @@ export const factsOf = (i: number): [string, string][] => {
     ["run", data.groups[data.group[i]]],
     ["step", known(data.step[i]) && whole(data.step[i])],
     ["return", known(data.returns[i]) ? number(data.returns[i]) + spread : "not known"],
+    ...data.outcomes.map((o) => [o.name, known(o.values[i]) && estimate(o, i)]),
     ["behaviour", data.behaviour[i] && String(data.behaviour[i])],
     ["shown as", data.reference[i] && "reference"],
   ];
