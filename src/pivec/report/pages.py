@@ -42,7 +42,7 @@ from pivec.report.findings import (
     PolicyRow,
     distances_file,
 )
-from pivec.report.groups import PAIR_COLUMNS
+from pivec.report.groups import PAIR_COLUMNS, group_columns
 from pivec.report.layout import has_groups
 from pivec.report.policy_map import METHOD_NAMES, map_figure
 from pivec.report.script_data import MAX_COLOURS, Content, page_data
