@@ -42,7 +42,7 @@ from pivec.report.findings import (
     PolicyRow,
     distances_file,
 )
-from pivec.report.groups import PAIR_COLUMNS, group_columns
+from pivec.report.groups import PAIR_COLUMNS, group_columns, permanova_sentence
 from pivec.report.layout import has_groups
 from pivec.report.policy_map import METHOD_NAMES, map_figure
 from pivec.report.script_data import MAX_COLOURS, Content, page_data
@@ -459,6 +459,7 @@ def report_html(
         max_names=MAX_NAMES,
         group_columns=group_columns(groups) if groups else (),
         pair_columns=PAIR_COLUMNS,
+        groups_test=permanova_sentence(groups.test) if groups else "",
         groups_verdict=groups.headline() if groups else "",
         groups_png=picture(groups_figure(groups)) if groups else "",
         travels=travels,

@@ -163,6 +163,11 @@ def paired_spread(
 
     ``influences`` and ``points`` are those of two sets of policies. The e-th episodes of all of
     them belong to the stratum ``strata[e]``.
+
+    Of policies that are nearly the same, most pairs may be identical. That all of them are does not
+    show that none differs: the spread is at least that of one pair that differs as independent
+    episodes do. The few others determine the effective number of pairs n, (Σ g)² / Σ g² with their
+    squared lengths g, on which degrees of freedom depend (n is M/3 for normal numbers).
     """
     m = len(strata)
     values, freedom = np.full((4, len(i)), np.nan), np.ones(len(i))
@@ -171,11 +176,19 @@ def paired_spread(
         own, other = influences[0][i[k]].astype(np.float64), influences[1][j[k]]
         rows, freedom[k] = within_strata(own - other, strata)
         gram = rows @ rows.copy().T
-        if np.trace(gram) <= _ROUNDING * (np.sum(own**2) + np.sum(other**2)):
-            gram[:] = 0.0  # pairs that are equal up to the rounding of influences
         along = rows @ (points[0][i[k]] - points[1][j[k]])
         values[0, k] = 4.0 * (along @ along) / (m * (m - 1))
-        values[1:, k] = gram_spread(gram)
+        trace, norm, unbiased = gram_spread(gram)
+        least = float(np.sum(own**2) + np.sum(np.square(other, dtype=np.float64))) / (
+            m**2 * (m - 1)
+        )
+        if trace > least:
+            effective = np.trace(gram) ** 2 / np.sum(np.diag(gram) ** 2)
+            unbiased = max(unbiased, norm * min(1.0, 2.0 / effective))
+            freedom[k] = min(freedom[k], 3.0 * effective - 1.0)
+        else:
+            trace, norm, unbiased, freedom[k] = least, least, least, 1.0
+        values[1:, k] = trace, norm, unbiased
 
     if m > 1:
         with single_threaded_blas():

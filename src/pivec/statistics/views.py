@@ -18,12 +18,14 @@ from numpy.typing import NDArray
 from pivec.states import VisitedStates
 from pivec.statistics.episodes import is_rate, wilson_intervals
 from pivec.statistics.intervals import (
+    NO_SPREAD,
     Intervals,
     block_intervals,
+    intervals_of,
     mean_differences,
+    paired_spread,
     permuted_divisions,
     share_as_large,
-    within_strata,
 )
 from pivec.text import rounded
 
@@ -150,11 +152,14 @@ def view_intervals(view: View, level: float, strata: NDArray[Any] | None = None)
         points.append(view.points(rows.mean(axis=0, keepdims=True)))
         moved.append(_influences(rows, view.points)[None] if len(rows) > 1 else rows[None, :0])
     freedom = [len(rows) - 1.0 for rows in view.episodes]
-    if strata is not None and len(strata) > 1:
-        rows, dof = within_strata(moved[0] - moved[1], strata)
-        moved, freedom = [rows], [dof]
+    if strata is not None:
+        only = np.zeros(1, np.intp)
+        sides = [list(rows) for rows in moved]
+        variance, spread = paired_spread(sides, points, only, only, strata)
+        squares = np.sum((points[0] - points[1]) ** 2, axis=1)
+        return with_upper_bounds(intervals_of(squares, variance, spread, NO_SPREAD, level))
     found, _ = block_intervals(points[0] - points[1], moved, freedom, level)
-    if not view.by_episode or strata is not None:
+    if not view.by_episode:
         return with_upper_bounds(found)
     # Roots of such shares vary equally in all directions, of which there is one fewer than bins.
     bins = int(np.any(np.concatenate(view.episodes), axis=0).sum())
