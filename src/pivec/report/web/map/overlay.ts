@@ -1,7 +1,7 @@
 // What lies over the points: ends of runs, the policies chosen and pointed at, the lasso, and the tip with names.
 
 import { groupColour, theme } from "../colours";
-import { byId, framed, make, number, shortStep, whole } from "../format";
+import { byId, estimate, framed, make, number, shortStep, whole } from "../format";
 import { squeezed } from "../names";
 import { app, on, state } from "../state";
 import { placeLabels, type Wanted } from "./labels";
