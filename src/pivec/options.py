@@ -77,7 +77,7 @@ class CollectOptions(EngineOptions):
         False,
         "Common random numbers: episode i of every policy has the same seed. Compare such episodes "
         "with --pair seed; otherwise, distances are too small and intervals not valid",
-        RUNNING,
+        ENVIRONMENT,
     )
     outcomes: Mapping[str, Callable[..., Any]] | None = in_python(
         None,
