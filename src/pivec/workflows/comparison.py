@@ -47,7 +47,7 @@ from pivec.options import (
     takes_options,
 )
 from pivec.parallel import on_engine
-from pivec.policies import Patterns
+from pivec.policies import Patterns, environment_names
 from pivec.report import (
     SPACE,
     STATES,
@@ -171,6 +171,8 @@ def compare(
                 raise UsageError(f"pair compares up to {MAX_LEFT_OUT} policies, not {len(data)}")
         else:
             warn_of_same_seeds([collected])
+        named = environment_names(collector.settings.get("environment"), data.policies)
+        log.settings["environment"] = named
     space = describe(data, log, method, earlier, collected, stopped, strata)
     return write(space, log, seed, data)
 
