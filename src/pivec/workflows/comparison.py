@@ -169,8 +169,6 @@ def compare(
             collected["pair"] = precision.pair
             if len(data) > MAX_LEFT_OUT:
                 raise UsageError(f"pair compares up to {MAX_LEFT_OUT} policies, not {len(data)}")
-        else:
-            warn_of_same_seeds([collected])
         named = environment_names(collector.settings.get("environment"), data.policies)
         log.settings["environment"] = named
     space = describe(data, log, method, earlier, collected, stopped, strata)
@@ -565,6 +563,8 @@ def describe(
     """
     with log.stage("describe"):
         warn_of_constants(data)
+        if strata is None:
+            warn_of_same_seeds([collected])
         share, influences = None, method.traits.influences
         if earlier is not None:
             check_same_environment(earlier, collected)

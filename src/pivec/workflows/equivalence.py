@@ -275,6 +275,7 @@ def plan(
         else:
             collector = Collector(env, policies, collecting, progress=progress)
         data = collector.run()
+        warn_of_same_seeds([collector.settings])
         if space is not None:
             check_same_environment(space, collector.settings)
     if space is None:
