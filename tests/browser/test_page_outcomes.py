@@ -36,4 +36,6 @@ def test_outcomes_are_shown_sorted_and_a_colour(page):
     assert "20 % (8.1 % to 42 %)" in rows.first.inner_text()
     rows.first.locator("th .entity").hover()
     page.locator("#map-tip", has_text="20 % (8.1 % to 42 %)").wait_for()
+    rows.first.locator("th .entity").click()
+    page.locator("#panel .facts", has_text="20 % (8.1 % to 42 %)").wait_for()
     assert page.locator("option", has_text=NAME).count() == 1
