@@ -47,6 +47,7 @@ FORMATS: dict[str, str] = {
     ".cleanrl_model": "pivec.policies.formats.torch:read_state_dict",
     ".pth": "pivec.policies.formats.torch:read_state_dict",
     ".pt": "pivec.policies.formats.torch:read_pt",
+    ".d3": "pivec.policies.formats.d3rlpy:read_d3rlpy",
     ".pt2": "pivec.policies.formats.torch:read_pt2",
     ".onnx": "pivec.policies.formats.onnx:read_onnx",
     ".neat": "pivec.policies.formats.neat:read_genome",

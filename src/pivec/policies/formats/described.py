@@ -308,6 +308,21 @@ def linear(tensors: Tensors, prefix: str) -> Layer:
     return frozen(weight.T), frozen(bias)
 
 
+def averaged(layer: Layer, shape: tuple[Any, Any], axis: int) -> Layer:
+    """A linear layer whose outputs are means of those of ``layer``, along an axis of ``shape``.
+
+    A value is the mean of its quantiles: the averages of their weights give it.
+    """
+    weight, bias = layer
+    n = max(shape, key=lambda size: size if type(size) is int else 0)
+    if type(n) is not int or n < 1 or len(bias) % n:
+        raise BadPolicyFile("it is damaged: its number of actions does not fit its weights")
+    return (
+        weight.reshape(len(weight), *shape).mean(axis=1 + axis, dtype=np.float64),
+        bias.reshape(shape).mean(axis=axis, dtype=np.float64),
+    )
+
+
 def sequence(tensors: Tensors, prefix: str) -> list[Layer]:
     """Layers of a Sequential: linear at 0, 2, 4, ..., activations between; maybe none."""
     numbers = set()
@@ -328,27 +343,34 @@ def sequence(tensors: Tensors, prefix: str) -> list[Layer]:
     return [linear(tensors, f"{prefix}.{number}") for number in sorted(numbers)]
 
 
-def lstm(tensors: Tensors, prefix: str) -> tuple[Layer, ...]:
-    """Layers of torch's LSTM of this name, for `RecurrentNetwork`."""
+def recurrent(tensors: Tensors, prefix: str) -> tuple[tuple[Layer, ...], bool]:
+    """Layers of torch's LSTM or GRU of this name, for `RecurrentNetwork`, and whether it is a GRU.
+
+    Inputs and hidden state are multiplied together. The sums of a GRU's candidate stay apart.
+    """
     names = {key.removeprefix(f"{prefix}.") for key in tensors if key.startswith(f"{prefix}.")}
     n_layers = len(names) // len(LSTM_PARTS)
     plain = names == {f"{part}_l{i}" for part in LSTM_PARTS for i in range(n_layers)}
-    cells = []
+    cells, n_gates = [], set()
     for i in range(n_layers if plain else 0):
-        inputs, hidden, first, second = (tensors[f"{prefix}.{part}_l{i}"] for part in LSTM_PARTS)
-        if (
-            inputs.ndim == hidden.ndim == 2
-            and first.ndim == second.ndim == 1
-            and (len(inputs) == len(hidden) == len(first) == len(second))
-        ):
-            # Inputs and hidden state are multiplied together.
-            weight = np.concatenate([inputs, hidden], axis=1, dtype=np.float32).T
-            cells.append((weight, first.astype(np.float32) + second.astype(np.float32)))
-    if not cells or len(cells) < n_layers:
+        parts = [np.asarray(tensors[f"{prefix}.{p}_l{i}"], np.float32) for p in LSTM_PARTS]
+        axes, lengths = [part.ndim for part in parts], {len(np.atleast_1d(part)) for part in parts}
+        size = parts[1].shape[-1] if axes == [2, 2, 1, 1] and len(lengths) == 1 else 0
+        if not size or len(parts[0]) not in (3 * size, 4 * size):
+            continue
+        n_gates.add(len(parts[0]) // size)
+        if len(parts[0]) == 3 * size:  # zeros where inputs or hidden state have no part in a sum
+            for part, at in enumerate((3 * size, 2 * size, 3 * size, 2 * size)):
+                own, none = parts[part], np.zeros_like(parts[part][:size])
+                parts[part] = np.concatenate([own[:at], none, own[at:]])
+        weight = np.concatenate(parts[:2], axis=1).T
+        cells.append((weight, parts[2] + parts[3]))
+    if not cells or len(cells) < n_layers or len(n_gates) > 1:
         raise BadPolicyFile(
-            f"its {prefix} is not a plain LSTM with biases ({', '.join(sorted(names))[:200]})"
+            f"its {prefix} is not a plain LSTM or GRU with biases "
+            f"({', '.join(sorted(names))[:200]})"
         )
-    return tuple(cells)
+    return tuple(cells), n_gates == {3}
 
 
 @reader

@@ -37,7 +37,7 @@ from pivec.policies.extractors import (
     find_features,
 )
 from pivec.policies.formats import CheckpointFiles, about, read_json, reader
-from pivec.policies.formats.described import linear, lstm, make_network, sequence
+from pivec.policies.formats.described import averaged, linear, make_network, recurrent, sequence
 from pivec.policies.formats.rl_zoo import find_normaliser, find_zoo_run
 from pivec.policies.forward import ACTIVATIONS, Float, Normaliser, Tensors
 from pivec.policies.networks import (
@@ -278,8 +278,8 @@ def _read_policy(
         if features:
             raise BadPolicyFile("it is MaskablePPO with a features extractor: not supported")
         return MaskedPolicy(network), info
-    cells = lstm(tensors, "lstm_actor") if name == "RecurrentPPO" else ()
-    return assemble(network, None, features, cells), info
+    memory = recurrent(tensors, "lstm_actor") if name == "RecurrentPPO" else ()
+    return assemble(network, None, features, *memory), info
 
 
 def _normalised(
@@ -415,15 +415,7 @@ def _action_values(tensors: Tensors, settings: SB3Settings) -> dict[str, Any]:
     """DQN and QR-DQN, with the exploration rate of the checkpoint."""
     layers = sequence(tensors, "q_net.q_net")
     if not layers and (layers := sequence(tensors, "quantile_net.quantile_net")):
-        (actions,), (weight, bias) = settings.counts("n"), layers[-1]
-        if bias.shape[0] % actions:
-            raise BadPolicyFile(DISAGREE)
-        # A value is the mean of its quantiles, which are outputs of a linear layer: that mean is
-        # a linear layer itself, with the averages of their weights.
-        layers[-1] = (
-            weight.reshape(len(weight), -1, actions).mean(axis=1, dtype=np.float64),
-            bias.reshape(-1, actions).mean(axis=0, dtype=np.float64),
-        )
+        layers[-1] = averaged(layers[-1], (-1, *settings.counts("n")), 0)
     epsilon = float(settings.values.get("exploration_rate", 0.0))
     activation = settings.activation("relu")
     return {

@@ -38,10 +38,10 @@ from pivec.policies.formats.described import (
     check_keys,
     described_network,
     described_outputs,
-    lstm,
     make_network,
     read_info,
     read_statistics,
+    recurrent,
     sequence,
 )
 from pivec.policies.forward import Float, Tensors
@@ -77,6 +77,7 @@ CONFIGURED: dict[str, dict[str, tuple[KeyPath, ...]]] = {
 NO_FUNCTION = ("None", "none", "ACTIONS")  # of the outputs
 SPELLINGS = {"leakyrelu": "leaky_relu", "lrelu": "leaky_relu", "swish": "silu", "none": "identity"}
 NOT_READ = re.compile(r"(^|\.)(rnn|[ac]_rnn|memory_a|lstm|gru|cnns?|actor_cnn)\.")
+CRITICS = ("memory_c.", "memory_s.")  # memories of rsl_rl that the actor does not have
 
 
 @dataclass(frozen=True)
@@ -94,6 +95,8 @@ class Layout:
     settings: Mapping[str, Any] = field(default_factory=dict)
     also: tuple[str, ...] = ()  # prefixes of further names that distinguish it from others
     never: tuple[str, ...] = ()
+    memory: str = ""  # an LSTM or GRU before the layers,
+    before: str = ""  # and a Sequential before that, if it is there
     assumed: str = ""  # what else the file does not tell
 
     def fits(self, tensors: Tensors, names: set[str]) -> bool:
@@ -102,7 +105,8 @@ class Layout:
             *self.layers,
             *([self.settings["parallel"]] if "parallel" in self.settings else []),
         ]
-        arrays = [self.settings[key] for key in ("log_std", "std") if key in self.settings]
+        arrays = [f"{self.memory}.weight_ih_l0"] if self.memory else []
+        arrays += [self.settings[key] for key in ("log_std", "std") if key in self.settings]
         return (
             all(f"{p}.weight" in tensors or f"{p}.0.weight" in tensors for p in parts)
             and all(name in tensors for name in arrays)
@@ -146,10 +150,16 @@ LAYOUTS = (  # the first one that fits is used
     Layout("Tianshou", "PPO", TIANSHOU_LAST, "categorical", "relu"),
     Layout("Tianshou", "DQN", ("model.model.model", "model.Q.model"), "epsilon_greedy", "relu"),
     Layout("Tianshou", "DQN", ("model.model.model",), "epsilon_greedy", "relu"),
-    Layout("rsl_rl", "PPO", ("mlp",), "gaussian", "elu", {"std": "distribution.std_param"}),
-    Layout("rsl_rl", "PPO", ("mlp",), "gaussian", "elu", {"log_std": "distribution.log_std_param"}),
-    Layout("rsl_rl", "PPO", ("actor",), "gaussian", "elu", {"std": "std"}),
-    Layout("rsl_rl", "PPO", ("actor",), "gaussian", "elu", {"log_std": "log_std"}),
+    *(
+        Layout("rsl_rl", "PPO", (layers,), "gaussian", "elu", {key: name.format(key)},
+               memory=memory)
+        for layers, name, own in (
+            ("mlp", "distribution.{}_param", "rnn.rnn"),
+            ("actor", "{}", "memory_a.rnn"),
+        )
+        for memory in (own, "")
+        for key in ("std", "log_std")
+    ),
     *(
         Layout("skrl", algorithm, layers, head, "elu", more, also=also, assumed=PLAIN)
         for layers in (
@@ -163,6 +173,18 @@ LAYOUTS = (  # the first one that fits is used
             ("PPO", "categorical", {}, ()),
         )
     ),
+    *(
+        Layout("PufferLib", "PPO", (*layers, last), head, "gelu", more, ("encoder.0.",),
+               memory=memory, before=before)
+        for layers, memory, before in (((), "lstm", "encoder"), (("encoder",), "", ""))
+        for last, head, more in (
+            ("decoder", "categorical", {}),
+            ("decoder_mean", "gaussian", {"log_std": "decoder_logstd"}),
+        )
+    ),
+    Layout("CleanRL", "PPO", ("actor_mean",), "gaussian", "relu", {"log_std": "actor_logstd"},
+           memory="lstm", before="network"),
+    Layout("CleanRL", "PPO", ("actor",), "categorical", "relu", memory="lstm", before="network"),
     Layout("CleanRL", "PPO", ("actor_mean",), "gaussian", "tanh", {"log_std": "actor_logstd"}),
     Layout("CleanRL", "DDPG or TD3", ("fc1", "fc2", "fc_mu"), "deterministic", "relu", SQUASHED),
     Layout("CleanRL", "SAC", ("fc1", "fc2", "fc_mean"), "state_gaussian", "relu",
@@ -203,23 +225,18 @@ def read_weights(data: bytes, files: CheckpointFiles) -> Read:
     if "layers" in given:
         return described_network(given, everything, files)
     check_keys(given, COMMON | {"activation"})
-    library = "CleanRL"
+    original = tensors
+    for prefix in PREFIXES:
+        tensors = {key.removeprefix(prefix): array for key, array in tensors.items()}
+    library, memory, before = "CleanRL", "lstm", ""
     features: Features | None = None
-    has_lstm = any(key.startswith("lstm.") for key in tensors)
-    cells = lstm(tensors, "lstm") if has_lstm else ()
     if script := _atari_script(tensors):
         algorithm, known, features = script
-    elif cells:  # ppo_atari_lstm.py without images
-        algorithm, known = "PPO with an LSTM", {"layers": ["actor"], "head": "categorical"}
-        if "actor_logstd" in tensors:
-            known = {"layers": ["actor_mean"], "head": "gaussian", "log_std": "actor_logstd"}
-        known["activation"] = "relu"
+        memory = memory * any(key.startswith("lstm.") for key in tensors)
     else:
-        original = tensors
-        for prefix in PREFIXES:
-            tensors = {key.removeprefix(prefix): array for key, array in tensors.items()}
         layout = _recognise(tensors, others, original)
         library, algorithm, known = layout.library, layout.algorithm, layout.description
+        memory, before = layout.memory, layout.before
         given = _with_defaults(layout, given, files)
         if "action_scale" in tensors and "action_bias" in tensors:  # CleanRL's scale after tanh
             scale, bias = (frozen(tensors[key]).ravel() for key in ("action_scale", "action_bias"))
@@ -233,8 +250,11 @@ def read_weights(data: bytes, files: CheckpointFiles) -> Read:
     normaliser = read_statistics(given, everything, files)
     if features is not None and normaliser is not None:
         raise BadPolicyFile("it takes images, which are divided by 255 and cannot be normalised")
-    if cells and features is None and "network.0.weight" in tensors:
-        features = DenseFeatures(tuple(sequence(tensors, "network")), network.activation)
+    cells, gru = recurrent(tensors, memory) if memory else ((), False)
+    if cells:
+        algorithm += f" with {'a GRU' if gru else 'an LSTM'}"
+    if f"{before}.0.weight" in tensors:
+        features = DenseFeatures(tuple(sequence(tensors, before)), network.activation)
     if (library, algorithm) == ("CleanRL", "DQN") and "atoms" in tensors:
         algorithm = "C51"
     if "activation" not in given and (
@@ -257,7 +277,7 @@ def read_weights(data: bytes, files: CheckpointFiles) -> Read:
             )
     if algorithm == "C51":
         features, network = _mean_returns(tensors["atoms"].ravel(), features, network)
-    policy = assemble(network, normaliser, features, cells)
+    policy = assemble(network, normaliser, features, cells, gru)
     return policy, info | read_info(given, normaliser)
 
 
@@ -312,15 +332,17 @@ def _mean_returns(
 
 def _recognise(tensors: Tensors, others: Tensors, original: Tensors) -> Layout:
     """Find the library; ``original`` are the tensors as the file names them."""
-    if odd := next((name for name in tensors if NOT_READ.search(name)), ""):
-        raise BadPolicyFile(
-            f"it has a memory or convolutions ({odd[:60]}), which are supported for "
-            "Stable-Baselines3, CleanRL and RLlib only: pass it as module:object"
-        )
     names = {*tensors, *others}
-    for layout in LAYOUTS:
-        if layout.fits(tensors, names):
-            return layout
+    layout = next((layout for layout in LAYOUTS if layout.fits(tensors, names)), None)
+    memories = (f"{layout.memory}.", *CRITICS) if layout is not None and layout.memory else ()
+    odd = (name for name in tensors if NOT_READ.search(name) and not name.startswith(memories))
+    if name := next(odd, ""):
+        raise BadPolicyFile(
+            f"it has a memory or convolutions ({name[:60]}) where they are not supported: pass it "
+            "as module:object"
+        )
+    if layout is not None:
+        return layout
     shown = ", ".join(list(original)[:6])[:200]  # names that `layers` may list
     libraries = ", ".join(sorted({layout.library for layout in LAYOUTS}))
     raise BadPolicyFile(
