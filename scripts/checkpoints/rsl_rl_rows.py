@@ -122,8 +122,9 @@ def make(name, new, memory=""):
         if starts is None:
             mean, std = (value.numpy() for value in moments(observations))
         else:  # successive observations
-            pairs = [moments(row[None], start) for row, start in zip(observations, starts)]
-            mean, std = (torch.cat(values).numpy() for values in zip(*pairs))
+            both = zip(observations, starts, strict=True)
+            pairs = [moments(row[None], start) for row, start in both]
+            mean, std = (torch.cat(values).numpy() for values in zip(*pairs, strict=True))
         return {"actions": np.clip(mean, space.low, space.high), "mean": mean, "std": std}
 
     network = f"{memory.upper()} of two layers" if memory else "MLP"
@@ -135,7 +136,8 @@ def make(name, new, memory=""):
         recurrent=bool(memory),
         library="rsl_rl",
         version=VERSION,
-        what=f"PPO, {network}, normalised observations" + (", logarithms of deviations" * (not new)),
+        what=f"PPO, {network}, normalised observations"
+        + (", logarithms of deviations" * (not new)),
         policy="model_10.pt",
         script="scripts/checkpoints/rsl_rl_rows.py",
     )

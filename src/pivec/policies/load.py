@@ -470,7 +470,7 @@ def read_paths(paths: Sequence[str | os.PathLike[str]]) -> list[PolicyInfo]:
 
 def _policy_path(path: Path) -> Path:
     """The path that names a policy: its file, or the folder if a checkpoint is a folder."""
-    if path.name not in ("module_state.pkl", "policy_state.pkl", "_METADATA"):
+    if path.name not in ("module_state.pkl", "policy_state.pkl", "_METADATA", "manifest.json"):
         return path
     folder, agent = path.parent, ""
     if folder.name not in _WRAPPING and folder.parent.name in _WRAPPING:  # one of several agents

@@ -27,9 +27,7 @@ ALGORITHMS = {
     "discrete_bc": ("imitator", "epsilon_greedy"),  # it always takes the best action
     "discrete_sac": ("policy", "categorical"),
     "bc": ("imitator", "deterministic"),
-    **dict.fromkeys(
-        ("ddpg", "td3", "td3_plus_bc", "rebrac", "prdc"), ("policy", "deterministic")
-    ),
+    **dict.fromkeys(("ddpg", "td3", "td3_plus_bc", "rebrac", "prdc"), ("policy", "deterministic")),
     **dict.fromkeys(("sac", "cql", "cal_ql"), ("policy", "state_gaussian")),
     **dict.fromkeys(("awac", "iql"), ("policy", "gaussian")),
 }
@@ -69,7 +67,7 @@ def read_d3rlpy(data: bytes, files: CheckpointFiles) -> Read:
         if function not in ("mean", "qr"):
             raise BadPolicyFile(f"it has a Q function of type {function[:40]!r}, {INSTEAD}")
         if function == "qr":
-            known["layers"][-1] = averaged(last, (settings.get("action_size"), -1), 1)
+            known["layers"][-1] = averaged(last, settings.get("action_size"), 1)
     elif head != "categorical" and not kind.startswith("discrete"):
         known |= _bounds(params, len(last[1]))
     if head == "state_gaussian":
@@ -147,12 +145,12 @@ def _bounds(params: Mapping[str, Any], n: int) -> dict[str, Any]:
 def _normaliser(kind: str, values: Mapping[str, Any]) -> Normaliser | None:
     """The observation scaler."""
     match kind, values:
-        case ("none" | "pixel"), _:
+        case (("none" | "pixel"), _):
             return None
         case "standard", {"mean": list(mean), "std": list(std), "eps": int() | float() as epsilon}:
-            middle, scale = np.float64(mean), np.float64(std) + epsilon
+            middle, scale = np.array(mean, np.float64), np.array(std, np.float64) + epsilon
         case "min_max", {"minimum": list(least), "maximum": list(most)}:
-            low, high = np.float64(least), np.float64(most)
+            low, high = np.array(least, np.float64), np.array(most, np.float64)
             middle, scale = (low + high) / 2, (high - low) / 2
         case _:
             raise BadPolicyFile(f"it has an observation scaler of type {kind[:40]!r}, {INSTEAD}")

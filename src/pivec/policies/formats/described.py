@@ -308,15 +308,16 @@ def linear(tensors: Tensors, prefix: str) -> Layer:
     return frozen(weight.T), frozen(bias)
 
 
-def averaged(layer: Layer, shape: tuple[Any, Any], axis: int) -> Layer:
-    """A linear layer whose outputs are means of those of ``layer``, along an axis of ``shape``.
+def averaged(layer: Layer, n: Any, axis: int) -> Layer:
+    """A linear layer that gives ``n`` means of the outputs of ``layer``, which are quantiles.
 
-    A value is the mean of its quantiles: the averages of their weights give it.
+    The quantiles of a mean are neighbours (``axis`` 1) or ``n`` outputs apart (0). The average of
+    their weights gives the mean.
     """
     weight, bias = layer
-    n = max(shape, key=lambda size: size if type(size) is int else 0)
     if type(n) is not int or n < 1 or len(bias) % n:
         raise BadPolicyFile("it is damaged: its number of actions does not fit its weights")
+    shape = (n, -1) if axis else (-1, n)
     return (
         weight.reshape(len(weight), *shape).mean(axis=1 + axis, dtype=np.float64),
         bias.reshape(shape).mean(axis=axis, dtype=np.float64),

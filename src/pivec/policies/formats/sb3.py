@@ -415,7 +415,7 @@ def _action_values(tensors: Tensors, settings: SB3Settings) -> dict[str, Any]:
     """DQN and QR-DQN, with the exploration rate of the checkpoint."""
     layers = sequence(tensors, "q_net.q_net")
     if not layers and (layers := sequence(tensors, "quantile_net.quantile_net")):
-        layers[-1] = averaged(layers[-1], (-1, *settings.counts("n")), 0)
+        layers[-1] = averaged(layers[-1], settings.counts("n")[0], 0)
     epsilon = float(settings.values.get("exploration_rate", 0.0))
     activation = settings.activation("relu")
     return {

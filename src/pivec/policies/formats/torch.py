@@ -126,6 +126,7 @@ FREE = {"squash": "clip", "log_std_range": [-80.0, 80.0]}  # rl_games does not c
 TANH = {"squash": True, "deviations": "tanh", "log_std_range": [-5.0, 2.0]}  # CleanRL's SAC
 MEAN = "means are not bounded (unbounded=True, which the file does not tell)"
 PLAIN = "no function such as tanh is applied to the outputs"
+TORCHRL = "the actor is taken to end, with default settings, in"
 MAX_ACTION = "max_action is taken as 1, which the file does not tell"
 RL_GAMES_ACTOR, TIANSHOU_ACTOR = "a2c_network.actor_mlp", "actor.preprocess.model.model"
 MU, SIGMA, SPREAD = "a2c_network.mu", "a2c_network.sigma", "actor.sigma.model"
@@ -182,6 +183,27 @@ LAYOUTS = (  # the first one that fits is used
             ("decoder_mean", "gaussian", {"log_std": "decoder_logstd"}),
         )
     ),
+    # Without "module." at the beginning; losses tell the algorithm.
+    *(
+        Layout("TorchRL", "PPO or SAC", ("0.module.0",), head, "tanh", {"squash": True, key: value},
+               ("0.module.0.0.",), assumed=f"{TORCHRL} NormalParamExtractor and TanhNormal")
+        for head, key, value in (
+            ("gaussian", "log_std", "0.module.1.state_independent_scale"),
+            ("state_gaussian", "deviations", "biased_softplus"),
+        )
+    ),
+    *(
+        Layout("TorchRL", algorithm, ("0.module",), head, "tanh", more,
+               tuple(f"loss_module.{name}" for name in also),
+               assumed=f"{TORCHRL} TanhModule" if more else "")
+        for algorithm, head, also, more in (
+            ("PPO", "categorical", ("actor_network", "critic_network"), {}),
+            ("SAC", "categorical", ("actor_network", "log_alpha"), {}),
+            ("TD3", "deterministic", ("actor_network", "qvalue_network"), {"squash": True}),
+            ("DDPG", "deterministic", ("actor_network", "value_network"), {"squash": True}),
+            ("DQN", "epsilon_greedy", ("value_network",), {}),
+        )
+    ),
     Layout("CleanRL", "PPO", ("actor_mean",), "gaussian", "relu", {"log_std": "actor_logstd"},
            memory="lstm", before="network"),
     Layout("CleanRL", "PPO", ("actor",), "categorical", "relu", memory="lstm", before="network"),
@@ -219,6 +241,11 @@ def read_weights(data: bytes, files: CheckpointFiles) -> Read:
         saved = _load_trusted(data)
         if callable(saved):
             return _read_program(data, files, MODULE)
+    return read_saved(saved, files)
+
+
+def read_saved(saved: Any, files: CheckpointFiles) -> Read:
+    """Make the policy of whatever a training script has saved, with arrays instead of tensors."""
     tensors, others = _weights(saved)
     everything = {**others, **tensors}
     given = files.description() or {}
