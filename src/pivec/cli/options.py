@@ -95,7 +95,8 @@ Sources = Annotated[
         help="ENV: a Gymnasium id, module:function or pettingzoo:MODULE; omit it for recorded "
         "data, or if the policy files name it. SOURCE: checkpoints by path, folder or quoted glob "
         "('runs/**/*.zip'), [bold]random[/bold] (random:3 for three), [bold]module:object[/bold], "
-        "a store, a table (.parquet, .csv, .npz, .hdf5) or minari:NAME.",
+        "hf:OWNER/NAME, wandb:ENTITY/PROJECT/ARTIFACT, a store, a table (.parquet, .csv, .npz, "
+        ".hdf5) or minari:NAME.",
         autocompletion=complete_source,
         show_default=False,
     ),
@@ -215,14 +216,15 @@ def env_and_policies(sources: Sequence[str]) -> tuple[str | None, list[str]]:
     """
     import gymnasium
 
-    from pivec.policies import is_policy_file
+    from pivec.policies import HUB, is_policy_file
     from pivec.rollouts import GAME
     from pivec.states import is_recorded
 
     env, *policies = sources
     if env not in gymnasium.registry and not env.startswith(GAME):
         path = Path(env).expanduser()
-        if path.exists() or is_policy_file(path) or glob.has_magic(env) or is_recorded(env):
+        named = HUB.fullmatch(env) or path.exists() or is_policy_file(path) or glob.has_magic(env)
+        if named or is_recorded(env):
             return None, list(sources)
     elif not policies and not os.path.exists(env):
         raise UsageError(
