@@ -93,6 +93,7 @@ class Episode:
     truncated: bool
     steps: int = -1  # that were taken, kept or not; by default one fewer than states
     apart: float = np.nan  # time between successive states, if times are recorded
+    outcomes: Mapping[str, float | str] = field(default_factory=dict)  # such as success or a task
 
     @property
     def n_steps(self) -> int:

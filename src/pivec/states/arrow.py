@@ -23,9 +23,17 @@ from pivec.errors import BadStore
 from pivec.policies import NetworkPolicy, Policy, PolicyInfo
 from pivec.policies import policy_bytes as network_bytes
 from pivec.policies import read_policy as read_network
-from pivec.states.visited import EPISODE, Arrays, PolicyRecord, starts_of
+from pivec.states.visited import (
+    EPISODE,
+    Arrays,
+    PolicyRecord,
+    outcome_names,
+    starts_of,
+    with_outcomes,
+)
 
 _KEY = b"pivec"
+_OUTCOME = "outcome."  # before the names of columns with outcomes of episodes
 _NETWORK = "network"  # column of stores that keep policies; its first row has the safetensors file
 # Files that stay mapped: a fit visits policies in another order than that of the files, and opening
 # a file takes a hundred times as long as finding a policy in it.
@@ -123,11 +131,14 @@ class PolicyFile:
     @cached_property
     def _episodes(self) -> NDArray[Any]:
         """Episodes of all policies."""
-        table = self._reader.read_all().select(list(EPISODE.names or ()))
+        outcomes = [name for name in self.schema.names if name.startswith(_OUTCOME)]
+        table = self._reader.read_all().select([*(EPISODE.names or ()), *outcomes])
         table.validate(full=True)
         episodes = np.empty(table.num_rows, dtype=EPISODE)
         for name in EPISODE.names or ():
             episodes[name] = table.column(name).to_numpy()
+        columns = {name.removeprefix(_OUTCOME): table.column(name).to_pylist() for name in outcomes}
+        episodes = with_outcomes(episodes, columns)
         episodes.flags.writeable = False
         return episodes
 
@@ -191,6 +202,8 @@ def encode(record: PolicyRecord, store: str, keep_policy: bool) -> Any:
     columns: dict[str, pa.Array] = {
         name: pa.array(np.ascontiguousarray(record.episodes[name])) for name in EPISODE.names or ()
     }
+    for name in outcome_names(record.episodes.dtype):
+        columns[_OUTCOME + name] = pa.array(record.episodes[name].tolist())
     columns["states"] = _lists(states, starts)
     header: dict[str, Any] = {"store": store}
     if actions is not None:

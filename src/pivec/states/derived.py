@@ -46,18 +46,20 @@ def joined(parts: Sequence[VisitedStates]) -> VisitedStates:
 def regrouped(parts: Sequence[VisitedStates], groups: Sequence[NDArray[Any]]) -> VisitedStates:
     """Make one policy of each group of episodes, which are numbered through all parts.
 
-    States, actions, returns and numbers of steps are kept.
+    States, actions, returns, outcomes and numbers of steps are kept.
     """
     records = [record for part in parts for record in part.records]
     episodes = [episode for record in records for episode in record.as_episodes()]
     policies = [[episodes[i] for i in group] for group in groups]
     actions: Any = [[episode.actions for episode in policy] for policy in policies]
+    names = dict.fromkeys(name for episode in episodes for name in episode.outcomes)
     made = VisitedStates.from_arrays(
         [[episode.states for episode in policy] for policy in policies],
         returns=[[episode.total_reward for episode in policy] for policy in policies],
         actions=actions if all(part.has_actions for part in parts) else None,
         feature_names=parts[0].feature_names,
         environment=parts[0].environment,
+        outcomes={name: [[e.outcomes.get(name) for e in p] for p in policies] for name in names},
     )
     for record, policy in zip(made.records, policies, strict=True):
         record.episodes["steps"] = [episode.n_steps for episode in policy]

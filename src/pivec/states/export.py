@@ -84,7 +84,7 @@ def _batches(data: VisitedStates, level: str) -> Iterator[pa.RecordBatch]:
         f"state.{name}" if name in _OTHER_COLUMNS or "action" in name else name
         for name in data.feature_names
     ]
-    for record in data.records:
+    for number, record in enumerate(data.records):
         info, known = record.info, record.episodes
         columns: dict[str, Any] = {}
         metadata: dict[str, Any] = {}
@@ -96,6 +96,10 @@ def _batches(data: VisitedStates, level: str) -> Iterator[pa.RecordBatch]:
         elif level == "episodes":
             columns["episode"] = np.arange(len(known))
             columns |= {name: np.ascontiguousarray(known[name]) for name in EPISODE.names or ()}
+            mine = slice(*data.policy_starts[number : number + 2])
+            for name, values in data.outcomes.items():
+                column = name if name not in _OTHER_COLUMNS else f"outcome.{name}"
+                columns[column] = pa.array(values[mine].tolist())
         else:
             columns, shape = _state_columns(record, features, data.has_actions)
             metadata = {"features": features, "feature_names": data.feature_names} | shape

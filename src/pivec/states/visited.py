@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from itertools import pairwise
 from typing import Any
 
@@ -55,6 +56,7 @@ Arrays = tuple[NDArray[np.float32], NDArray[Any] | None]
 class PolicyRecord:
     """What is kept of one policy; ``episodes`` has one row of `EPISODE` per episode.
 
+    Further fields of ``episodes`` are outcomes: numbers (NaN where unknown) or texts (empty there).
     States and actions are read on demand, and so is the policy itself, which is None if it is not
     kept.
     """
@@ -77,11 +79,22 @@ class PolicyRecord:
         """Return all or some episodes, as views of the arrays."""
         states, actions = self.read_arrays()
         known, starts = self.episodes.tolist(), starts_of(self.episodes["length"]).tolist()
+        names, n_fields = outcome_names(self.episodes.dtype), len(EPISODE.names or ())
         for row in range(len(known)) if rows is None else rows:
-            total, _, *rest = known[row]
+            total, _, seed, terminated, truncated, steps = known[row][:n_fields]
             begin, end = starts[row : row + 2]
             moves = None if actions is None else actions[begin - row : end - row - 1]
-            yield Episode(states[begin:end], moves, total, *rest)
+            given = zip(names, known[row][n_fields:], strict=True)
+            yield Episode(
+                states[begin:end],
+                moves,
+                total,
+                seed,
+                terminated,
+                truncated,
+                steps,
+                outcomes={name: value for name, value in given if not _is_unknown(value)},
+            )
 
     @property
     def every(self) -> int:
@@ -160,8 +173,58 @@ def record_of(
         (e.total_reward, len(e.states), e.seed, e.terminated, e.truncated, e.n_steps)
         for e in episodes
     ]
-    table = np.array(known, dtype=EPISODE)
+    table = with_outcomes(
+        np.array(known, dtype=EPISODE), columns_of([episode.outcomes for episode in episodes])
+    )
     return PolicyRecord.in_memory(info, table, _concatenated(episodes), policy)
+
+
+def outcome_names(dtype: np.dtype[Any]) -> tuple[str, ...]:
+    """Return the fields of a table of episodes that are outcomes."""
+    return tuple(name for name in dtype.names or () if name not in (EPISODE.names or ()))
+
+
+def columns_of(rows: Sequence[Mapping[str, float | str]]) -> dict[str, list[Any]]:
+    """Return one column per key; what a row lacks is None."""
+    names = dict.fromkeys(name for row in rows for name in row)
+    return {name: [row.get(name) for row in rows] for name in names}
+
+
+def with_outcomes(episodes: NDArray[Any], outcomes: Mapping[str, Sequence[Any]]) -> NDArray[Any]:
+    """Add outcomes to a table of episodes; None is unknown, and truth values become 0 and 1."""
+    if not outcomes:
+        return episodes
+    columns: dict[str, NDArray[Any]] = {}
+    for name, values in outcomes.items():
+        if name in {*(EPISODE.names or ()), "states", "actions", "network", ""}:
+            raise UsageError(f"an outcome cannot be called {name!r}: choose another name")
+        if len(values) != len(episodes):
+            raise UsageError(
+                f"the outcome {name!r} needs one value for each of {len(episodes)} episodes, but "
+                f"has {len(values)}"
+            )
+        known = [value for value in values if value is not None]
+        if any(isinstance(value, str) for value in known):
+            columns[name] = np.array(
+                ["" if value is None else str(value) for value in values], dtype=object
+            )
+            continue
+        try:
+            columns[name] = np.array(
+                [np.nan if value is None else value for value in values], dtype=np.float64
+            )
+        except (TypeError, ValueError) as error:
+            raise BadData(
+                f"the outcome {name!r} must have a number or text per episode, but has "
+                f"{str(known[0])[:80]}"
+            ) from error
+    fields = [*EPISODE.descr, *((name, values.dtype) for name, values in columns.items())]
+    table = np.empty(len(episodes), dtype=fields)
+    for name in EPISODE.names or ():
+        table[name] = episodes[name]
+    for name, column in columns.items():
+        table[name] = column
+    return table
 
 
 def record_of_played(played: PlayedPolicy) -> PolicyRecord:
@@ -208,6 +271,8 @@ class VisitedStates:
     episode_steps : (n_episodes,) int array
         Steps that were taken in each episode, also where not all of its states are kept.
     returns, seeds, terminated, truncated : (n_episodes,) arrays
+    outcomes : dict of (n_episodes,) arrays
+        Other numbers (NaN where unknown) or texts (empty where unknown) per episode, by name.
 
     Examples
     --------
@@ -234,7 +299,10 @@ class VisitedStates:
         self.environment = environment
         self.has_actions = all(record.has_actions for record in self.records)
         self._flat: NDArray[np.float32] | None = None  # all states, once they were asked for
-        episodes = np.concatenate([record.episodes for record in self.records])
+        episodes = {
+            name: np.concatenate([record.episodes[name] for record in self.records])
+            for name in EPISODE.names or ()
+        }
         self.lengths, self.returns, self.seeds, self.terminated, self.truncated = (
             _read_only(episodes[name])
             for name in ("length", "return", "seed", "terminated", "truncated")
@@ -245,7 +313,7 @@ class VisitedStates:
         self.policy_starts = _read_only(starts_of(counts))
         self.state_starts = _read_only(self.episode_starts[self.policy_starts])
         self.n_policies, self.n_features = len(self.records), len(self.feature_names)
-        self.n_episodes, self.n_states = len(episodes), int(self.episode_starts[-1])
+        self.n_episodes, self.n_states = len(self.lengths), int(self.episode_starts[-1])
         check_unique(self.labels)
         self._index = {label: i for i, label in enumerate(self.labels)}
         for i, info in enumerate(self.policies):
@@ -264,6 +332,7 @@ class VisitedStates:
         actions: Sequence[Sequence[ArrayLike]] | None = None,
         feature_names: Sequence[str] | None = None,
         environment: str = "",
+        outcomes: Mapping[str, Sequence[Sequence[float | str | None]]] | None = None,
     ) -> VisitedStates:
         """Build from plain arrays; nothing is simulated.
 
@@ -281,6 +350,8 @@ class VisitedStates:
             One action fewer than states in each episode.
         feature_names : sequence of str, optional
         environment : str
+        outcomes : dict of sequences of sequences of float or str, optional
+            By name, what the episodes of each policy resulted in, such as success or a score.
         """
         if isinstance(policies, Mapping):
             if labels is not None:
@@ -290,7 +361,7 @@ class VisitedStates:
         if n == 0:
             raise BadData("expected at least one policy, but the list is empty")
         given = {"labels": labels, "groups": groups, "returns": returns, "steps": steps}
-        for name, values in (given | {"actions": actions}).items():
+        for name, values in (given | {"actions": actions} | dict(outcomes or {})).items():
             if values is not None and len(values) != n:
                 raise UsageError(
                     f"{name} needs one entry for each of {n} policies, but has {len(values)}"
@@ -318,14 +389,16 @@ class VisitedStates:
                     f"episodes, but have shape {total.shape}"
                 )
             rows["return"] = total
+            own = {name: values[i] for name, values in (outcomes or {}).items()}
             moves = None if actions is None else _actions(actions[i], label, rows["length"])
             states = flat[begin : begin + int(rows["length"].sum())]
             begin += len(states)
             group = "" if groups is None else str(groups[i])
             step = None if steps is None else steps[i]
-            digest = content_digest(rows, states, moves)
+            table = with_outcomes(rows, own)
+            digest = content_digest(table, states, moves)
             info = PolicyInfo(label, group, None if step is None else int(step), fingerprint=digest)
-            records.append(PolicyRecord.in_memory(info, rows, (states, moves)))
+            records.append(PolicyRecord.in_memory(info, table, (states, moves)))
             if not np.isfinite(states).all():
                 for number, episode in enumerate(records[-1].as_episodes()):
                     check_finite(episode.states, f"episode {number} of {label}")
@@ -384,6 +457,22 @@ class VisitedStates:
         """Mean return of each policy; NaN where returns are unknown."""
         sums = np.add.reduceat(self.returns, self.policy_starts[:-1])
         return np.asarray(sums / np.diff(self.policy_starts))
+
+    @cached_property
+    def outcomes(self) -> Mapping[str, NDArray[Any]]:
+        """What episodes resulted in besides their returns; see the class."""
+        tables = [record.episodes for record in self.records]
+        names = dict.fromkeys(name for table in tables for name in outcome_names(table.dtype))
+        columns = {}
+        for name in names:
+            parts: list[NDArray[Any]] = [
+                table[name] if name in (table.dtype.names or ()) else np.full(len(table), np.nan)
+                for table in tables
+            ]
+            if any(part.dtype == object for part in parts):  # numbers become texts as well
+                parts = [part if part.dtype == object else _texts(part) for part in parts]
+            columns[name] = _read_only(np.concatenate(parts))
+        return columns
 
     # ---- states ----
 
@@ -645,6 +734,8 @@ def content_digest(episodes: NDArray[Any], states: NDArray[Any], moves: NDArray[
         if array is not None:
             digest.update(f"{array.dtype} {array.shape} ".encode())
             digest.update(np.ascontiguousarray(array).data)
+    for name in outcome_names(episodes.dtype):
+        digest.update(repr((name, episodes[name].tolist())).encode())
     return digest.hexdigest()
 
 
@@ -669,6 +760,15 @@ def _actions(episodes: Sequence[ArrayLike], label: str, lengths: NDArray[Any]) -
             f"has {counts[:5]}"
         )
     return np.concatenate(arrays)
+
+
+def _is_unknown(value: float | str) -> bool:
+    return not value if isinstance(value, str) else math.isnan(value)
+
+
+def _texts(numbers: NDArray[Any]) -> NDArray[Any]:
+    texts = ["" if _is_unknown(number) else f"{number:.15g}" for number in numbers.tolist()]
+    return np.array(texts, dtype=object)
 
 
 def _read_only(values: NDArray[Any]) -> NDArray[Any]:
