@@ -2,8 +2,8 @@
 
 A reader is a function from the bytes of a file and its `CheckpointFiles` (the files next to it, and
 what the user allows) to a policy and a dictionary about it. One module per library: `sb3` (with
-`rl_zoo`), `state_dict` (CleanRL, rl_games, rsl_rl, skrl, Tianshou), `torchscript`, `jax` (Flax,
-Brax, Orbax), `rllib`, `onnx`, `neat`, `safetensors`, `numpy`; `described`: networks described by a
+`rl_zoo`), `torch` (CleanRL, PufferLib, rl_games, rsl_rl, skrl, Tianshou, TorchScript), `torchrl`,
+`d3rlpy`, `jax` (Flax, Brax, Orbax), `rllib`, `onnx`, `neat`; `described`: networks described by a
 JSON file.
 """
 
