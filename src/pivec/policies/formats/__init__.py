@@ -158,6 +158,7 @@ def _belongs_to_another(path: Path) -> bool:
     folder = path.parent
     return (
         path.name in BESIDE
+        or re.match(r"policy_(pre|post)processor", path.name) is not None
         or (path.name == "params.pkl" and (folder / TUNE).is_file())
         or (path.suffix == ".pth" and (folder / "_stable_baselines3_version").is_file())  # unpacked
         or (folder.parent.name == "components" and (folder.parents[1] / "manifest.json").is_file())

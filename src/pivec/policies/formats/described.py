@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from pivec.errors import BadPolicyFile, UsageError
 from pivec.files import BoundedZip, Budget, atomic_write
 from pivec.policies.distributions import DistributionSpec, Options, frozen
-from pivec.policies.formats import CheckpointFiles, Read, about, reader
+from pivec.policies.formats import CheckpointFiles, Read, about, read_json, reader
 from pivec.policies.forward import Layer, Normaliser, Tensors
 from pivec.policies.networks import Model, NetworkPolicy, OutputPolicy
 
@@ -586,6 +586,12 @@ def read_policy(data: bytes, files: CheckpointFiles) -> Read:
     description = files.description()
     if description is not None and metadata.get("format") != FORMAT:
         return described_network(description, tensors, files)
+    if metadata.get("format") != FORMAT and (settings := files.read("config.json")):
+        config = read_json(settings)
+        if {"type", "input_features", "output_features"} <= set(config):
+            from pivec.policies.formats.lerobot import read_lerobot
+
+            return read_lerobot(data, str(config["type"]), files)
     if metadata.get("format") == ENCODER:
         raise BadPolicyFile("it is an image encoder, not a policy: use it with --features")
     if metadata.get("format") != FORMAT:
