@@ -51,6 +51,7 @@ class CallablePolicy:
     deterministic: bool = False
     memory: str = ""
     starts: bool = False
+    fingerprint: str = ""  # of what decides its actions, if that is known
 
     def act(
         self, observations: Any, rng: np.random.Generator, deterministic: bool = False

@@ -474,7 +474,7 @@ def read_paths(paths: Sequence[str | os.PathLike[str]]) -> list[PolicyInfo]:
     run_3/rl_model_40000_steps run_3 40000
     run_4/best_model run_4 None
     """
-    given = [_policy_path(_outside_cache(os.path.abspath(path))) for path in paths]
+    given = [_policy_path(os.path.abspath(path)) for path in paths]
     whole = list(dict.fromkeys(given))
     steps, folders = [], []
     for path in whole:
@@ -499,13 +499,12 @@ def read_paths(paths: Sequence[str | os.PathLike[str]]) -> list[PolicyInfo]:
     return [PolicyInfo(*names[path]) for path in given]
 
 
-def _outside_cache(path: str) -> Path:
-    """The path with owner and name of a repository instead of its place in a cache."""
-    return Path(_SNAPSHOT.sub(r"/\1/\2", path))
+def _policy_path(place: str) -> Path:
+    """The path that names a policy: its file, or the folder if a checkpoint is a folder.
 
-
-def _policy_path(path: Path) -> Path:
-    """The path that names a policy: its file, or the folder if a checkpoint is a folder."""
+    It has owner and name of a repository instead of its place in a cache.
+    """
+    path = Path(_SNAPSHOT.sub(r"/\1/\2", place))
     if path.name not in ("module_state.pkl", "policy_state.pkl", "_METADATA", "manifest.json"):
         return path
     folder, agent = path.parent, ""

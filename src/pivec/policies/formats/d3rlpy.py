@@ -16,7 +16,7 @@ from pivec.errors import BadPolicyFile
 from pivec.files import Budget
 from pivec.policies.extractors import DenseFeatures, assemble, find_features
 from pivec.policies.formats import CheckpointFiles, Read, read_json, reader
-from pivec.policies.formats.described import averaged, linear, make_network
+from pivec.policies.formats.described import averaged, linear, make_network, spelt
 from pivec.policies.forward import Normaliser, Tensors
 from pivec.policies.networks import Features
 from pivec.policies.tensors import read_objects, read_torch
@@ -32,7 +32,6 @@ ALGORITHMS = {
     **dict.fromkeys(("awac", "iql"), ("policy", "gaussian")),
 }
 LOG_STD = {"awac": (-6.0, 0.0), "iql": (-5.0, 2.0)}  # least and most
-ACTIVATIONS = {"swish": "silu", "none": "identity"}
 INSTEAD = "which is not supported: load it with d3rlpy and pass it as module:object"
 
 
@@ -102,8 +101,7 @@ def _encoder(
     tensors: Tensors, shape: Any, scaler: str, kind: str, params: Mapping[str, Any]
 ) -> tuple[list[Any], str, Features | None]:
     """Hidden layers, their activation, and the convolutions before them."""
-    activation = str(params.get("activation", "relu"))
-    activation = ACTIVATIONS.get(activation, activation)
+    activation = spelt(params.get("activation", "relu"))
     other = ("use_batch_norm", "use_layer_norm", "exclude_last_activation", "last_activation")
     if odd := [key for key in other if params.get(key)]:
         raise BadPolicyFile(f"its encoder has {odd[0]}, {INSTEAD}")

@@ -42,6 +42,13 @@ HEADERS = {
     (1, 0): np.lib.format.read_array_header_1_0,
     (2, 0): np.lib.format.read_array_header_2_0,
 }
+# Other names of activations: of libraries, in lower case.
+SPELLINGS = {
+    **dict.fromkeys(("leakyrelu", "lrelu"), "leaky_relu"),
+    "swish": "silu",
+    "none": "identity",
+    "linear": "identity",
+}
 FORMAT, ENCODER, VERSION = "pivec-policy", "pivec-encoder", "1"
 SAVED_ARRAYS, SAVED_STATISTICS = (*ARRAYS, "state_std"), ("mean", "scale", "limit")
 # Statistics that libraries keep among the tensors: library, names of mean and variance, epsilon,
@@ -219,6 +226,12 @@ def read_info(
     if normaliser is not None:
         return {**info, "normaliser": "statistics in the file"}
     return dict(info)
+
+
+def spelt(activation: Any) -> str:
+    """An activation that a library names, as pivec names it."""
+    name = str(activation)[:40].lower()
+    return SPELLINGS.get(name, name)
 
 
 def choice(description: Mapping[str, Any], key: str, known: tuple[str, ...], default: str) -> str:

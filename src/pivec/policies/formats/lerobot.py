@@ -28,22 +28,14 @@ STATES = ("_queues", "_action_queue", "temporal_ensembler", "_prev_mean")
 def read_lerobot(data: bytes, kind: str, files: CheckpointFiles) -> Read:
     """Let LeRobot load the folder of a policy of this ``kind``."""
     files.demand_trust(f"is a policy of LeRobot ({kind[:40]}), whose processors LeRobot imports")
-    assert files.path is not None  # which has the configuration
-    runner = _load(str(files.path.parent.resolve()), kind)
+    runner = _load(str(files.path and files.path.parent.resolve()), kind)
     digest = hashlib.sha256(data)
     for name in (CONFIG, *files.names(PROCESSORS)):
         digest.update(name.encode() + (files.read(name) or b""))
-    policy = LeRobotPolicy(
+    policy = CallablePolicy(
         runner, files.name, rng="keyword", memory="memory", fingerprint=digest.hexdigest()
     )
     return policy, {"library": "LeRobot", "algorithm": kind}
-
-
-@dataclass(frozen=True, eq=False)
-class LeRobotPolicy(CallablePolicy):
-    """A policy of LeRobot; its memory is the state of an episode."""
-
-    fingerprint: str = ""
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,7 +25,7 @@ from pivec.policies.extractors import (
     find_features,
 )
 from pivec.policies.formats import CheckpointFiles, Read, about, reader
-from pivec.policies.formats.described import make_network, parse_npy, recurrent, sequence
+from pivec.policies.formats.described import make_network, parse_npy, recurrent, sequence, spelt
 from pivec.policies.forward import Normaliser, Tensors
 from pivec.policies.networks import Features
 from pivec.policies.tensors import Name, Object, as_array, read_objects
@@ -51,7 +51,6 @@ HARMLESS = frozenset(
         *("ModuleToAgentUnmapping", "ListifyDataForVectorEnv"),
     }
 )
-ACTIVATIONS = {"swish": "silu", "leakyrelu": "leaky_relu"}
 INSTEAD = "restore it with RLlib and pass it as module:object"
 MAX_STATISTICS = 1 << 24  # bytes
 CNN = "net.0.cnn"
@@ -219,8 +218,7 @@ def _filters(config: Mapping[str, Any], shape: tuple[int, ...]) -> list[tuple[in
 
 def _activation(names: set[Any]) -> str:
     """The activation that layers share."""
-    texts = {str(name)[:40].lower() for name in names}
-    known = {ACTIVATIONS.get(text, text) for text in texts}
+    known = {spelt(name) for name in names}
     if len(known) > 1:
         raise BadPolicyFile(
             f"its layers have different activations ({', '.join(sorted(known))[:80]}), which is "

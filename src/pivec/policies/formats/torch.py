@@ -43,6 +43,7 @@ from pivec.policies.formats.described import (
     read_statistics,
     recurrent,
     sequence,
+    spelt,
 )
 from pivec.policies.forward import Float, Tensors
 from pivec.policies.networks import Features, Model, NetworkPolicy, row_by_row
@@ -75,7 +76,6 @@ CONFIGURED: dict[str, dict[str, tuple[KeyPath, ...]]] = {
     },
 }
 NO_FUNCTION = ("None", "none", "ACTIONS")  # of the outputs
-SPELLINGS = {"leakyrelu": "leaky_relu", "lrelu": "leaky_relu", "swish": "silu", "none": "identity"}
 NOT_READ = re.compile(r"(^|\.)(rnn|[ac]_rnn|memory_a|lstm|gru|cnns?|actor_cnn)\.")
 CRITICS = ("memory_c.", "memory_s.")  # memories of rsl_rl that the actor does not have
 
@@ -399,8 +399,7 @@ def _with_defaults(
     activation = known.get("activation")
     if not isinstance(activation, str):
         return description
-    spelt = SPELLINGS.get(activation.lower(), activation.lower())
-    return {"activation": spelt, **description}
+    return {"activation": spelt(activation), **description}
 
 
 def _configured(library: str, files: CheckpointFiles) -> dict[str, Any]:

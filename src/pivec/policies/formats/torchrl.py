@@ -7,23 +7,19 @@ in ``state/``. The names of the loss tell the algorithm, see `pivec.policies.for
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
-
-import numpy as np
 
 from pivec.errors import BadPolicyFile
 from pivec.files import FREE, BoundedZip, Budget
 from pivec.policies.formats import CheckpointFiles, Read, about, read_json, reader
 from pivec.policies.formats.torch import WRAPPERS, read_saved
 from pivec.policies.forward import Tensors
-from pivec.policies.tensors import read_torch
+from pivec.policies.tensors import numbers, read_torch
 
 FORMAT, VERSION = "torchrl.checkpoint", 1
 COMPONENTS = {"loss_module", "trainer_state", *WRAPPERS}
-TYPES = {f"torch.{n}" for n in ("float64", "float32", "float16", "int64", "int32", "uint8", "bool")}
 Files = Callable[[str], bytes | bytearray | None]
 
 
@@ -76,23 +72,19 @@ def _component(record: Any, read: Files, budget: Budget) -> Any:
         return read_torch(whole, budget)
     if (plain := read(f"{place}/value.json")) is not None:
         return read_json(plain, budget)
-    schema, numbers = (read(f"{place}/{name}") for name in ("state.json", "state/meta.json"))
-    if schema is None or numbers is None:
+    schema, listed = (read(f"{place}/{name}") for name in ("state.json", "state/meta.json"))
+    if schema is None or listed is None:
         raise BadPolicyFile(
             "its tensors are missing or in a format that is not supported: save it with "
             'StateDictCheckpointAdapter(payload_format="directory"), the default'
         )
     arrays: Tensors = {}
-    for key, about_it in read_json(numbers, budget).items():
+    for key, about_it in read_json(listed, budget).items():
         match about_it:
             case {"shape": list(shape), "dtype": str(kind)} if re.fullmatch(r"tensor_\d+", key):
                 content = read(f"{place}/state/{key}.memmap") or b""
-                dtype = np.dtype(kind.removeprefix("torch.")) if kind in TYPES else None
-                known = dtype is not None and all(type(n) is int and n >= 0 for n in shape)
-                if not known or math.prod(shape) * dtype.itemsize != len(content):  # type: ignore[union-attr]
-                    raise BadPolicyFile(f"its {key} is damaged, or not supported ({kind[:40]})")
                 budget.spend(len(content))
-                arrays[key] = np.frombuffer(content, dtype).reshape(shape)
+                arrays[key] = numbers(shape, kind.removeprefix("torch."), content)
     return _decoded(read_json(schema, budget), arrays)
 
 
