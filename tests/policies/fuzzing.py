@@ -142,9 +142,10 @@ def d3_bytes(weights, kind="dqn", module="q_funcs", action_size=3, **params):
     part = "0." if module == "q_funcs" else ""
     names = {"0": f"{part}_encoder._layers.0", "2": f"{part}_fc"}
     states = {f"{names[key[0]]}{key[1:]}": tensor for key, tensor in weights.items()}
+    encoder = {"type": "vector", "params": {"activation": "tanh"}}
     known = {
         "observation_scaler": {"type": "standard", "params": {"mean": [0] * 4, "std": [1] * 4}},
-        "encoder_factory": {"type": "vector", "params": {"activation": "tanh"}},
+        **dict.fromkeys(("encoder_factory", "actor_encoder_factory"), encoder),
         "q_func_factory": {"type": "qr", "params": {"n_quantiles": 3}},
     }
     known["observation_scaler"]["params"]["eps"] = 1e-3

@@ -67,9 +67,7 @@ def test_the_best_value_is_taken(tmp_path, kind, quantiles):
 )
 def test_discrete_actors(tmp_path, kind, module, head):
     state = weights(3)
-    name = "actor_encoder_factory" if kind == "discrete_sac" else "encoder_factory"
-    params = {name: {"type": "vector", "params": {"activation": "tanh"}}}
-    policy = load(tmp_path, d3_bytes(state, kind, module, **params), THREE)
+    policy = load(tmp_path, d3_bytes(state, kind, module), THREE)
     assert policy.head == head
     np.testing.assert_array_equal(actions(policy), outputs(state).argmax(axis=1))
 
@@ -172,7 +170,7 @@ def test_images(tmp_path):
     [
         ({"kind": "crr"}, "'crr'"),
         ({"q_func_factory": {"type": "iqn", "params": {}}}, "'iqn'"),
-        ({"q_func_factory": {"type": "qr", "params": {}}, "action_size": 2}, "actions"),
+        ({"q_func_factory": {"type": "qr", "params": {}}, "action_size": 2}, "action space"),
         ({"encoder_factory": {"type": "simba", "params": {}}}, "'simba'"),
         ({"encoder_factory": {"type": "vector", "params": {"use_layer_norm": True}}}, "layer_norm"),
         ({"encoder_factory": {"type": "vector", "params": {"activation": "geglu"}}}, "geglu"),

@@ -23,7 +23,13 @@ from typing import Any, NamedTuple
 
 from pivec.errors import MissingExtra, PivecError, PivecWarning, UsageError
 from pivec.files import broken_link
-from pivec.policies.callables import IMPORTABLE, UniformPolicy, as_policy, import_policy
+from pivec.policies.callables import (
+    IMPORTABLE,
+    UniformPolicy,
+    as_policy,
+    import_policy,
+    user_code,
+)
 from pivec.policies.formats import ASSUMED, FORMATS, is_policy_file, read_file, readable, well_known
 from pivec.policies.policy import (
     ALSO,
@@ -287,23 +293,21 @@ def _fetched(text: str, client: str, project: str, revision: str, inside: str) -
 
     Their clients keep copies: what is there is not downloaded again.
     """
-    try:
-        if client == "hf":
-            import huggingface_hub
+    with user_code(f"{text} cannot be fetched"):
+        try:
+            if client == "hf":
+                import huggingface_hub
 
-            folder = huggingface_hub.snapshot_download(
-                project, revision=revision or None, ignore_patterns=list(_NOT_FETCHED)
-            )
-            return Path(folder, inside)
-        import wandb
+                folder = huggingface_hub.snapshot_download(
+                    project, revision=revision or None, ignore_patterns=list(_NOT_FETCHED)
+                )
+                return Path(folder, inside)
+            import wandb
 
-        version = "" if ":" in inside else ":latest"
-        return Path(wandb.Api().artifact(f"{project}/{inside}{version}").download())
-    except ImportError as error:
-        raise MissingExtra(f"the source {text}", "hub") from error
-    except Exception as error:  # clients have dozens: networks, rights, names
-        detail = " ".join(str(error).split())[:300]
-        raise UsageError(f"{text} cannot be fetched ({type(error).__name__}: {detail})") from error
+            version = "" if ":" in inside else ":latest"
+            return Path(wandb.Api().artifact(f"{project}/{inside}{version}").download())
+        except ImportError as error:
+            raise MissingExtra(f"the source {text}", "hub") from error
 
 
 def _named(

@@ -54,23 +54,22 @@ def read_d3rlpy(data: bytes, files: CheckpointFiles) -> Read:
         if "1._fc.weight" in tensors:
             raise BadPolicyFile(f"it has several critics, {INSTEAD}")
         tensors = {key.removeprefix("0."): array for key, array in tensors.items()}
-    shape, encoder = settings.get("observation_shape"), "encoder_factory"
-    encoder = encoder if encoder in params else f"actor_{encoder}"
+    encoder = _typed(params, "encoder_factory" if module != "policy" else "actor_encoder_factory")
     scaler, statistics = _typed(params, "observation_scaler")
-    hidden, activation, images = _encoder(tensors, shape, scaler, *_typed(params, encoder))
+    shape = settings.get("observation_shape")
+    hidden, activation, images = _encoder(tensors, shape, scaler, *encoder)
     last = linear(tensors, "_mu" if "_mu.weight" in tensors else "_fc")
     known: dict[str, Any] = {"layers": [*hidden, last], "activation": activation, "head": head}
-    features: Features | None = images
+    known |= {"normaliser": None, "parallel": "_logstd" if head == "state_gaussian" else None}
     if module == "q_funcs":
         function, _ = _typed(params, "q_func_factory")
         if function not in ("mean", "qr"):
             raise BadPolicyFile(f"it has a Q function of type {function[:40]!r}, {INSTEAD}")
         if function == "qr":
             known["layers"][-1] = averaged(last, settings.get("action_size"), 1)
-    elif head != "categorical" and not kind.startswith("discrete"):
+    elif not kind.startswith("discrete"):
         known |= _bounds(params, len(last[1]))
-    if head == "state_gaussian":
-        known["parallel"] = "_logstd"
+    features = images
     if head == "gaussian":  # tanh is applied to means only
         if images is not None:
             raise BadPolicyFile(f"it takes images to actions with tanh, {INSTEAD}")
@@ -79,12 +78,10 @@ def read_d3rlpy(data: bytes, files: CheckpointFiles) -> Read:
         known |= {"log_std": least + share * (most - least), "squash": "clip"}
         known["layers"] = [(np.eye(len(last[1])), np.zeros(len(last[1])))]
         features = DenseFeatures((*hidden, last), activation, "tanh")
-    network = make_network({**known, "normaliser": None}, tensors, files)
     normaliser = _normaliser(scaler, statistics)
     info = {"library": "d3rlpy", "algorithm": kind}
-    if normaliser is not None:
-        info["normaliser"] = f"its {scaler} scaler"
-    return assemble(network, normaliser, features), info
+    info |= {"normaliser": f"its {scaler} scaler"} if normaliser is not None else {}
+    return assemble(make_network(known, tensors, files), normaliser, features), info
 
 
 def _typed(settings: Mapping[str, Any], key: str) -> tuple[str, dict[str, Any]]:
@@ -107,11 +104,11 @@ def _encoder(
         raise BadPolicyFile(f"its encoder has {odd[0]}, {INSTEAD}")
     if kind not in ("default", "vector", "pixel"):
         raise BadPolicyFile(f"it has an encoder of type {kind[:40]!r}, {INSTEAD}")
-    numbers = {part: _numbers(tensors, part) for part in ("_layers", "_cnn_layers")}
-    names = [f"_encoder._cnn_layers.{n}" for n in numbers["_cnn_layers"]]
-    if not names:
-        hidden = [linear(tensors, f"_encoder._layers.{n}") for n in numbers["_layers"]]
-        return hidden, activation, None
+    places = [re.fullmatch(r"(_encoder\._(cnn_)?layers\.)(\d{1,4})\.weight", k) for k in tensors]
+    found = sorted((int(place[3]), place[1]) for place in places if place)
+    names = [f"{prefix}{number}" for number, prefix in found]
+    if not any("cnn" in name for name in names):
+        return [linear(tensors, name) for name in names], activation, None
     filters = params.get("filters", [[32, 8, 4], [64, 4, 2], [64, 3, 1]])
     match shape:
         case [int(), int(), int()] if activation == "relu" and scaler in ("none", "pixel"):
@@ -120,12 +117,6 @@ def _encoder(
             last = "_encoder._last_layers.0"
             return [], "relu", find_features(tensors, names, last, shape, kernels, scale)
     raise BadPolicyFile(f"it takes images in an unusual way, {INSTEAD}")
-
-
-def _numbers(tensors: Tensors, part: str) -> list[int]:
-    """Positions of the layers of a Sequential of the encoder."""
-    pattern = re.compile(rf"_encoder\.{part}\.(\d{{1,4}})\.weight")
-    return sorted(int(match[1]) for match in map(pattern.fullmatch, tensors) if match)
 
 
 def _bounds(params: Mapping[str, Any], n: int) -> dict[str, Any]:

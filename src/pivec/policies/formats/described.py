@@ -329,7 +329,7 @@ def averaged(layer: Layer, n: Any, axis: int) -> Layer:
     """
     weight, bias = layer
     if type(n) is not int or n < 1 or len(bias) % n:
-        raise BadPolicyFile("it is damaged: its number of actions does not fit its weights")
+        raise BadPolicyFile("it is damaged: its action space does not fit its weights")
     shape = (n, -1) if axis else (-1, n)
     return (
         weight.reshape(len(weight), *shape).mean(axis=1 + axis, dtype=np.float64),

@@ -6,10 +6,10 @@ observations and actions, and may name any class to import.
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import hashlib
 import io
+from contextlib import redirect_stdout
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pivec.errors import BadPolicyFile, UsageError
-from pivec.policies.callables import CallablePolicy
+from pivec.policies.callables import CallablePolicy, user_code
 from pivec.policies.formats import CheckpointFiles, Read
 
 CONFIG, PROCESSORS = "config.json", r"policy_(pre|post)processor.*"
@@ -81,9 +81,8 @@ class _Runner:
             result = {}
         if missing := set(expected) - set(result):
             raise UsageError(
-                f"this policy of LeRobot expects {', '.join(expected)}, but the environment does "
-                f"not give {', '.join(sorted(missing))}: wrap it so that its observations are a "
-                "dictionary of agent_pos, environment_state and pixels, as LeRobot's environments"
+                f"this policy expects {', '.join(sorted(missing))}, which the environment does not "
+                "give: LeRobot's have dictionaries of agent_pos, environment_state and pixels"
             )
         return result
 
@@ -95,15 +94,11 @@ def _load(folder: str, kind: str) -> _Runner:
     except ImportError as error:
         raise BadPolicyFile("it needs LeRobot, which loads it: pip install lerobot") from error
     device = {"device_processor": {"device": "cpu"}}
-    try:
-        with contextlib.redirect_stdout(io.StringIO()):  # it prints what it does
-            config = PreTrainedConfig.from_pretrained(folder)
-            config.device = "cpu"
-            policy = get_policy_class(kind).from_pretrained(folder, config=config)
-            before, after = make_pre_post_processors(
-                config, folder, preprocessor_overrides=device, postprocessor_overrides=device
-            )
-    except Exception as error:  # whatever LeRobot and the classes that it imports raise
-        detail = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
-        raise BadPolicyFile(f"LeRobot cannot load it ({detail})") from error
+    with user_code("LeRobot cannot load it", BadPolicyFile), redirect_stdout(io.StringIO()):
+        config = PreTrainedConfig.from_pretrained(folder)
+        config.device = "cpu"
+        policy = get_policy_class(kind).from_pretrained(folder, config=config)
+        before, after = make_pre_post_processors(
+            config, folder, preprocessor_overrides=device, postprocessor_overrides=device
+        )
     return _Runner(folder, kind, policy.eval(), before, after)

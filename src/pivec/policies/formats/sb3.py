@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from pivec.errors import BadPolicyFile, MissingExtra, PivecError, UsageError
 from pivec.files import BoundedZip, Budget
-from pivec.policies.callables import import_here
+from pivec.policies.callables import import_here, user_code
 from pivec.policies.distributions import DistributionSpec, Options, counts, frozen
 from pivec.policies.extractors import (
     MAX_AXES,
@@ -599,14 +599,9 @@ class LibraryModel(Model):
     def _answer(self, rows: NDArray[Any]) -> NDArray[Any]:
         import torch
 
-        try:
-            with torch.inference_mode(), _generators_kept():
-                return self._numbers(self._observation(rows)).reshape(len(rows), -1)
-        except Exception as error:  # whatever the user's network raises
-            raise UsageError(
-                f"{self.algorithm} failed on observations of shape {rows.shape[1:]} "
-                f"({type(error).__name__}: {str(error)[:300]})"
-            ) from error
+        failed = f"{self.algorithm} failed on observations of shape {rows.shape[1:]}"
+        with user_code(failed), torch.inference_mode(), _generators_kept():
+            return self._numbers(self._observation(rows)).reshape(len(rows), -1)
 
     def _observation(self, rows: NDArray[Any]) -> Any:
         """Undo Gymnasium's flattening of dictionaries; all zeros stand for the discrete value 0."""

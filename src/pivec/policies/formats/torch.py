@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from pivec.errors import BadPolicyFile, MissingExtra, UsageError
 from pivec.files import BoundedZip, Budget
-from pivec.policies.callables import import_here
+from pivec.policies.callables import import_here, user_code
 from pivec.policies.distributions import frozen
 from pivec.policies.extractors import (
     MAX_VALUES,
@@ -472,15 +472,10 @@ def _load_trusted(data: bytes) -> Any:
             return [plain(part) for part in value]
         return {k: plain(v) for k, v in value.items()} if isinstance(value, dict) else value
 
-    try:
+    instead = "run pivec where its classes can be imported, or save model.state_dict()"
+    with user_code(f"torch {torch.__version__} cannot load it ({instead})", BadPolicyFile):
         value = torch.load(io.BytesIO(data), map_location="cpu", weights_only=False)
         return value.eval() if isinstance(value, torch.nn.Module) else plain(value)
-    except Exception as error:  # whatever the code in the file raises
-        raise BadPolicyFile(
-            f"torch {torch.__version__} cannot load it ({type(error).__name__}: "
-            f"{str(error)[:300]}): run pivec where its classes can be imported, or save "
-            "model.state_dict()"
-        ) from error
 
 
 def _make_model(data: bytes, kind: str, output: int) -> TorchModel:
@@ -490,19 +485,14 @@ def _make_model(data: bytes, kind: str, output: int) -> TorchModel:
         import torch
     except ImportError as error:
         raise MissingExtra(f"reading a {kind} program", "torch") from error
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # TorchScript is deprecated
-            if kind == SCRIPT:
-                module = torch.jit.load(io.BytesIO(data), map_location="cpu").eval()
-                return TorchModel(data, kind, output, module)
-            program = torch.export.load(io.BytesIO(data))
-            return TorchModel(data, kind, output, program.module(), _batch(program))
-    except Exception as error:  # torch has many errors of its own
-        raise BadPolicyFile(
-            f"it is damaged, or torch {torch.__version__} cannot load it "
-            f"({type(error).__name__}: {str(error)[:300]})"
-        ) from error
+    failed = f"it is damaged, or torch {torch.__version__} cannot load it"
+    with user_code(failed, BadPolicyFile), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # TorchScript is deprecated
+        if kind == SCRIPT:
+            module = torch.jit.load(io.BytesIO(data), map_location="cpu").eval()
+            return TorchModel(data, kind, output, module)
+        program = torch.export.load(io.BytesIO(data))
+        return TorchModel(data, kind, output, program.module(), _batch(program))
 
 
 def _batch(program: Any) -> int:
@@ -545,17 +535,12 @@ class TorchModel(Model):
     def _answer(self, rows: NDArray[Any]) -> NDArray[Any]:
         import torch
 
-        try:
-            with torch.inference_mode():
-                result = self.call(torch.from_numpy(np.array(rows, np.float32)))
-                if isinstance(result, tuple | list):
-                    result = result[self.output]
-                array = np.asarray(result.detach().cpu().numpy())
-        except Exception as error:  # whatever the program raises
-            raise UsageError(
-                f"a {self.kind} program failed on observations of shape {rows.shape[1:]} "
-                f"({type(error).__name__}: {str(error)[:300]})"
-            ) from error
+        failed = f"a {self.kind} program failed on observations of shape {rows.shape[1:]}"
+        with user_code(failed), torch.inference_mode():
+            result = self.call(torch.from_numpy(np.array(rows, np.float32)))
+            if isinstance(result, tuple | list):
+                result = result[self.output]
+            array = np.asarray(result.detach().cpu().numpy())
         if array.ndim == 0 or len(array) != len(rows):
             expected = f"one row of outputs for each of {len(rows)} observations"
             raise UsageError(f"expected {expected}, but the program gave shape {array.shape}")
