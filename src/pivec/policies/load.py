@@ -508,7 +508,7 @@ def _policy_path(place: str) -> Path:
 
     It has owner and name of a repository instead of its place in a cache.
     """
-    path = Path(_SNAPSHOT.sub(r"/\1/\2", place))
+    path = Path(_SNAPSHOT.sub(r"/\1/\2", Path(place).as_posix()))
     if path.name not in ("module_state.pkl", "policy_state.pkl", "_METADATA", "manifest.json"):
         return path
     folder, agent = path.parent, ""

@@ -653,16 +653,14 @@ class RecurrentNetwork(_Sampling, RecurrentPolicy):
         ):
             hidden, cell = states[:, : self.rest.n_inputs], states[:, self.rest.n_inputs :]
             i, f, g, o = np.split(gates(np.concatenate([x, hidden], axis=1)), 4, axis=1)
-            if self.gru:
-                share = evaluate("sigmoid", f)
-                candidate = evaluate("tanh", g + evaluate("sigmoid", i) * o)
-                x = (np.float32(1) - share) * candidate + share * hidden
+            first, second = evaluate("sigmoid", i), evaluate("sigmoid", f)
+            if self.gru:  # resets, and keeps a share of the state
+                x = (np.float32(1) - second) * evaluate("tanh", g + first * o) + second * hidden
                 after.append(x)
-                continue
-            kept = evaluate("sigmoid", f) * cell
-            state = kept + evaluate("sigmoid", i) * evaluate("tanh", g)
-            x = evaluate("sigmoid", o) * evaluate("tanh", state)
-            after += [x, state]
+            else:
+                state = second * cell + first * evaluate("tanh", g)
+                x = evaluate("sigmoid", o) * evaluate("tanh", state)
+                after += [x, state]
         return _finite(self.rest.outputs(x)), np.concatenate(after, axis=1)
 
     @cached_property

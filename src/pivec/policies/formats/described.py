@@ -600,7 +600,8 @@ def read_policy(data: bytes, files: CheckpointFiles) -> Read:
     if description is not None and metadata.get("format") != FORMAT:
         return described_network(description, tensors, files)
     if metadata.get("format") != FORMAT and (settings := files.read("config.json")):
-        config = read_json(settings)
+        with about("config.json next to it"):
+            config = read_json(settings)
         if {"type", "input_features", "output_features"} <= set(config):
             from pivec.policies.formats.lerobot import read_lerobot
 

@@ -175,7 +175,7 @@ LAYOUTS = (  # the first one that fits is used
         )
     ),
     *(
-        Layout("PufferLib", "PPO", (*layers, last), head, "gelu", more, ("encoder.0.",),
+        Layout("PufferLib", "PPO", (*layers, last), head, "gelu", more, ("encoder.0.", "value."),
                memory=memory, before=before)
         for layers, memory, before in (((), "lstm", "encoder"), (("encoder",), "", ""))
         for last, head, more in (
