@@ -9,8 +9,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from pivec.cli.options import env_and_policies
 from pivec.errors import MissingExtra, UsageError
-from pivec.policies import load_policies
+from pivec.policies import load_policies, split_environment
 
 ROWS = Path(__file__).parents[1] / "data" / "libraries"
 MODEL = ROWS / "sb3-ppo" / "model.zip"
@@ -62,9 +63,9 @@ def client(cache, monkeypatch):
     ("source", "revision"),
     [
         ("hf:sb3/ppo-CartPole-v1", None),
-        ("hf:sb3/ppo-CartPole-v1@v2", "v2"),
+        ("hf:sb3/ppo-CartPole-v1:v2", "v2"),
         ("hf:sb3/ppo-CartPole-v1/ppo-CartPole-v1.zip", None),
-        ("hf:sb3/ppo-CartPole-v1@v2/*v1.zip", "v2"),
+        ("hf:sb3/ppo-CartPole-v1:v2/*v1.zip", "v2"),
     ],
 )
 def test_a_repository_is_a_folder_of_policies(client, cache, source, revision):
@@ -76,6 +77,13 @@ def test_a_repository_is_a_folder_of_policies(client, cache, source, revision):
     assert named.info.group == "ppo-CartPole-v1"
     assert named.info.source == str(cache / "ppo-CartPole-v1.zip")
     assert named.info.metadata["environment"] == "CartPole-v1"
+
+
+def test_a_repository_in_an_environment_of_its_own():
+    for source in ("hf:a/b", "hf:a/b:v2/c.zip", "wandb:a/b/c:latest"):
+        assert split_environment(f"{source}@CartPole-v1") == (source, "CartPole-v1")
+        assert split_environment(source) == (source, None)
+        assert env_and_policies([source, "random"]) == (None, [source, "random"])
 
 
 def test_the_real_client_reads_its_cache(cache, monkeypatch):
