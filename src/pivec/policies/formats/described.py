@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from pivec.errors import BadPolicyFile, UsageError
 from pivec.files import BoundedZip, Budget, atomic_write
+from pivec.policies.callables import user_code
 from pivec.policies.distributions import DistributionSpec, Options, frozen
 from pivec.policies.formats import CheckpointFiles, Read, about, read_json, reader
 from pivec.policies.forward import Layer, Normaliser, Tensors
@@ -496,12 +497,10 @@ def parse_npy(data: bytes | bytearray, kinds: str = "biuf") -> NDArray[Any]:
     ``kinds`` are the accepted kinds of dtypes, as NumPy abbreviates them.
     """
     stream = io.BytesIO(data[:MAX_HEADER])
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # headers of Python 2 are read as well
-            shape, fortran, dtype = HEADERS[np.lib.format.read_magic(stream)](stream)
-    except Exception as error:  # the header is parsed as Python, which raises anything
-        raise BadPolicyFile(f"it is not a NumPy array, or damaged ({error})") from error
+    # The header is parsed as Python, which raises anything.
+    with user_code("it is not a NumPy array, or damaged", BadPolicyFile), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # headers of Python 2 are read as well
+        shape, fortran, dtype = HEADERS[np.lib.format.read_magic(stream)](stream)
     if dtype.kind not in kinds or not dtype.itemsize:
         raise BadPolicyFile(f"it holds values of type {str(dtype)[:60]}, not numbers")
     count, start = math.prod(shape), stream.tell()
@@ -583,13 +582,10 @@ def read_safetensors(data: bytes) -> tuple[Tensors, dict[str, Any]]:
     """Read the tensors and the free metadata of a safetensors file."""
     import safetensors.numpy
 
-    try:
+    with user_code("it is not a safetensors file, or damaged", BadPolicyFile):
         tensors = safetensors.numpy.load(data)
         length = int.from_bytes(data[:8], "little")
-        metadata = json.loads(data[8 : 8 + length]).get("__metadata__") or {}
-    except Exception as error:  # safetensors has its own errors besides KeyError and others
-        raise BadPolicyFile(f"it is not a safetensors file, or damaged ({error})") from error
-    return tensors, metadata
+        return tensors, json.loads(data[8 : 8 + length]).get("__metadata__") or {}
 
 
 @reader

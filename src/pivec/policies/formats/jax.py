@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from pivec.errors import BadPolicyFile, UsageError
 from pivec.files import Budget, regular_files
 from pivec.parallel import confined
+from pivec.policies.callables import user_code
 from pivec.policies.formats import CheckpointFiles, Read, about, read_json, reader
 from pivec.policies.formats.described import (
     check_keys,
@@ -87,7 +88,7 @@ def read_msgpack(data: bytes, budget: Budget | None = None, *, in_array: bool = 
         raise BadPolicyFile("an array in it is damaged")
 
     size = len(data)
-    try:
+    with user_code("it is not valid MessagePack, or is truncated", BadPolicyFile):
         value = msgpack.unpackb(
             data,
             unicode_errors="replace",
@@ -100,11 +101,6 @@ def read_msgpack(data: bytes, budget: Budget | None = None, *, in_array: bool = 
             max_map_len=size,
             max_array_len=min(size, MAX_LIST),
         )
-    except BadPolicyFile:
-        raise
-    except Exception as error:  # msgpack has half a dozen of its own, besides ValueError
-        detail = f"{type(error).__name__}: {str(error)[:100]}"
-        raise BadPolicyFile(f"it is not valid MessagePack, or is truncated ({detail})") from error
     return checked([value])[0]
 
 
