@@ -79,19 +79,14 @@ def numpy_exponential() -> Callable[[], Any]:
 def compiled_exponential() -> Callable[[], Any]:
     """The polynomial of the kernel, by itself."""
     import numba
-    from numba import types
 
-    from pivec.mixtures.numba_vector import vector_code
-
-    @vector_code(types.void)
-    def powers(write: Any, x: Any, out: Any) -> None:
-        with write.loop(0, x.shape[0], write.width) as i:
-            out.put(i, write.exp2(x.vector(i)))
+    from pivec.mixtures.numba_kernel import exp2
 
     @numba.njit(nogil=True)
     def many(x: Any, out: Any, times: int) -> None:
         for _ in range(times):
-            powers(x, out)
+            for i in range(len(x)):
+                out[i] = exp2(x[i])
 
     x = -np.random.default_rng(0).random(1 << 12, dtype=np.float32)
     out = np.empty_like(x)

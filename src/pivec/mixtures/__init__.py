@@ -3,7 +3,7 @@
 model.py         `Mixture`, `Statistics` of states about it, which add up, and sources of states
 passes.py        `accumulate`, from a block and a mixture to statistics, by the kernel of a device
 fit.py           `fit_mixture`: start and EM; MAP adaptation of means, weights and variances
-*_kernel.py      the kernels: NumPy, Numba (with numba_vector), torch and, if installed, Triton
+*_kernel.py      the kernels: NumPy, Numba, torch and, if installed, Triton
 """
 
 from pivec.lazy import lazy_exports
