@@ -67,17 +67,20 @@ def _load(block, first, n, model, tile):
 
     The other states of the tile keep what an earlier one had: they are not summed.
     """
-    finite, limit, high, low = True, model.limit, tile.x, tile.low
+    D, finite, limit, rows = block.shape[1], True, model.limit, tile.rows
     first, n = np.uint64(first), np.uint64(n)  # so that no index counts from the end
-    for d in range(block.shape[1]):
-        center, inverse = model.center[d], model.inverse[d]
-        for i in range(n):
+    for i in range(n):
+        for d in range(D):
             raw = np.float64(block[first + i, d])
             finite &= raw - raw == 0.0
-            x = (raw - center) * inverse
-            x = -limit if x < -limit else limit if x > limit else x
-            high[d, i] = f32(x)
-            low[d, i] = f32(x - np.float64(f32(x)))
+            x = (raw - model.center[d]) * model.inverse[d]
+            rows[i, d] = -limit if x < -limit else limit if x > limit else x
+    for d in range(D):
+        for i in range(n):
+            tile.x[d, i] = f32(rows[i, d])
+        if model.narrow[d // 4]:
+            for i in range(n):
+                tile.low[d, i] = f32(rows[i, d] - np.float64(tile.x[d, i]))
     return finite
 
 
@@ -312,8 +315,9 @@ class Packed(NamedTuple):
 
 
 class Tile(NamedTuple):
-    """Room for one tile: states by feature with low parts, and what is computed from them."""
+    """Room for one tile: states by row, by feature with low parts, and what follows from them."""
 
+    rows: Any
     x: Any
     low: Any
     values: Any
@@ -328,7 +332,14 @@ def new_tile(model: Packed) -> Tile:
     """Make room for a tile of a mixture."""
     K, D = model.factors.shape
     shapes = ((D + 4, STRIDE), (D, STRIDE), (K, STRIDE), TILE, TILE, TILE, 8)
-    return Tile._make([*(np.zeros(shape, np.float32) for shape in shapes), np.zeros(K)])
+    return Tile(np.zeros((TILE, D)), *map(_aligned, shapes), np.zeros(K))
+
+
+def _aligned(shape: Any) -> NDArray[np.float32]:
+    """Make an array of zeros at the start of a cache line, which vectors then do not cross."""
+    room = np.zeros(int(np.prod(shape)) + 16, np.float32)
+    first = -room.ctypes.data % 64 // 4
+    return room[first : len(room) - 16 + first].reshape(shape)
 
 
 def pack(mixture: Mixture) -> Packed:
