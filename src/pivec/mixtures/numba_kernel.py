@@ -238,7 +238,7 @@ def _moments_of_four(values, x, means, k, c, a, b, out):
 
 @compiled
 def _add_statistics(tile, model, a, b, counts, sums, squares):
-    """Add Σ r (K), Σ r z and Σ r z² (K, D), z = (x − μ)/σ, of states a to b of a tile in float64."""
+    """Add Σ r (K), Σ r z and Σ r z² (K, D), z = (x − μ)/σ, of states a to b, in float64."""
     K, D = sums.shape
     out = tile.out
     a, b = np.uint64(a), np.uint64(b)  # as above
@@ -332,7 +332,7 @@ def new_tile(model: Packed) -> Tile:
     """Make room for a tile of a mixture."""
     K, D = model.factors.shape
     shapes = ((D + 4, STRIDE), (D, STRIDE), (K, STRIDE), TILE, TILE, TILE, 8)
-    return Tile(np.zeros((TILE, D)), *map(_aligned, shapes), np.zeros(K))
+    return Tile._make([np.zeros((TILE, D)), *map(_aligned, shapes), np.zeros(K)])
 
 
 def _aligned(shape: Any) -> NDArray[np.float32]:
