@@ -25,6 +25,7 @@ from pivec.cli.options import (
     with_options,
 )
 from pivec.errors import UsageError
+from pivec.files import make_folder
 from pivec.options import (
     CollectOptions,
     DescribeOptions,
@@ -52,15 +53,22 @@ def demo(
     quiet: Quiet = False,
     **options: Any,
 ) -> None:
-    """Compare the bundled policies: PPO and A2C checkpoints, and random policies."""
+    """Compare the bundled policies: PPO and A2C checkpoints, and random policies.
+
+    The policies are copied to DIR/policies/, for trying the other commands.
+    """
+    import shutil
     from importlib.resources import files
 
     bundled = Path(str(files("pivec") / "demo_policies"))
     known = sorted(path.name for path in bundled.iterdir() if path.is_dir())
     if env not in known:
         raise UsageError(f"the demo has policies for {' and '.join(known)}, but not for {env!r}")
-    policies = [str(bundled / env), "random:2"]
-    _compare(env, policies, out, quiet, options | {"episodes": episodes, "seed": seed})
+    copies = make_folder(out / "policies" / env)
+    shutil.copytree(bundled / env, copies, dirs_exist_ok=True)
+    _compare(
+        env, [str(copies), "random:2"], out, quiet, options | {"episodes": episodes, "seed": seed}
+    )
 
 
 @with_options(CollectOptions, DescribeOptions, PrecisionOptions, FigureOptions)

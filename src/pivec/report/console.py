@@ -11,7 +11,6 @@ from typing import Any
 from xml.etree.ElementTree import Element, ElementTree, SubElement
 
 import numpy as np
-from rich.console import Console
 
 from pivec.files import atomic_write
 from pivec.policies import PolicyInfo, environment_names
@@ -37,10 +36,6 @@ def print_summary(findings: Findings) -> None:
         for title, pairs in zip(("nearest", "farthest"), findings.listed_pairs(3), strict=True)
         for row in findings.rows_of(pairs)
     ]
-    names = [name for _, row in rows for name in (row.policy, row.other)]
-    brief = dict(
-        zip(names, shorten_names(names, max(20, (Console().width - 48) // 2)), strict=True)
-    )
     sure = any(math.isfinite(row.low) for _, row in rows)
     shared = any(math.isfinite(row.overlap) for _, row in rows)
 
@@ -51,9 +46,9 @@ def print_summary(findings: Findings) -> None:
         return shown
 
     heading = f"distance ({percent(LEVEL)} interval)" if sure else "distance"
-    columns = text_columns("", "policy", "policy", heading, "apart", left=range(4))
+    columns = text_columns("", "policy", "policy", heading, "apart", left=range(4), names=(1, 2))
     lines = (
-        (title, brief[row.policy], brief[row.other], distance(row), percent(1 - row.overlap))
+        (title, row.policy, row.other, distance(row), percent(1 - row.overlap))
         for title, row in rows
     )
     if rows:
@@ -83,7 +78,7 @@ def print_summary(findings: Findings) -> None:
         runs = sorted(measured.travels, key=lambda run: -run.total)[:10]
         halves = ("" if r.half_widths is None else f" ± {r.half_widths[-1]:.2g}" for r in runs)
         print_table(
-            text_columns("run", "checkpoints", "distance travelled", left=(0, 2)),
+            text_columns("run", "checkpoints", "distance travelled", left=(0, 2), names=(0,)),
             [
                 (run.group, str(len(run.rows)), f"{run.total:.4g}{half}")
                 for run, half in zip(runs, halves, strict=True)
@@ -147,17 +142,16 @@ def print_store(store: Store) -> None:
     """Print the policies of a store, one row per policy."""
     environment = environment_names(store.settings.get("environment"), store.policies)
     say(f"{environment}, {len(store)} policies" if environment else f"{len(store)} policies")
-    labels = shorten_names(list(store.rows), max(24, Console().width - 50))
     names = ("group", "step", "episodes", "states")
     print_table(
-        text_columns("policy", *names, "mean return", left=(0, 1)),
+        text_columns("policy", *names, "mean return", left=(0, 1), names=(0, 1)),
         [
             (
                 label,
                 *("" if row[name] is None else str(row[name]) for name in names),
                 f"{row['mean_return']:.4g}",
             )
-            for label, row in zip(labels, store.rows.values(), strict=True)
+            for label, row in store.rows.items()
         ],
     )
 
@@ -243,7 +237,7 @@ def print_plan(plan: Plan) -> None:
     order = np.argsort(-next(iter(needs.values())), kind="stable").tolist()
     say(f"Episodes needed per policy, estimated from {plan.pilot} episodes each:")
     print_table(
-        text_columns("policy", *needs),
+        text_columns("policy", *needs, names=(0,)),
         [
             (
                 plan.labels[i],
