@@ -225,8 +225,8 @@ class Replayer:
         if label not in self._bound:
             if label not in self._infos:
                 raise CannotReplay(f"{self._folder} has no policy {label}")
-            world = self.scene_of(label).environment
-            (self._bound[label],) = bind(world, [self._recover(self._infos[label])])
+            named = self._recover(self._infos[label])
+            (self._bound[label],) = bind(self.scene_of(label).environment, [named])
         return self._bound[label]
 
     def _play(self, wanted: Sequence[tuple[str, int]], most: int) -> list[Episode | CannotReplay]:

@@ -18,7 +18,7 @@ from pivec.report.findings import UNSURE, Findings, PairRow, PolicyRow
 from pivec.states import Store
 from pivec.statistics import LEVEL, POWER, EquivalenceTest, Plan, ViewResult
 from pivec.terminal import print_table, printable, say, text_columns
-from pivec.text import capitalized, interval, n_policies, percent, rounded, shorten_names
+from pivec.text import capitalized, interval, n_policies, percent, rounded
 
 _PLAN_ROWS = 20  # policies in the table of a plan
 _POLICIES, _OUTCOMES = 12, 2  # with returns and outcomes
@@ -96,18 +96,16 @@ def _print_policies(findings: Findings) -> None:
         inner = {i for run in policies.runs.values() for i in run[:-1]}
         rows = [i for i in rows if i not in inner]
     shown, left = rows[:_POLICIES], len(policies.compared) - len(rows[:_POLICIES])
-    width = max(20, Console().width - 12 - 22 * len(outcomes) - 16)
-    names = shorten_names([policies[i].label for i in shown], width)
 
     def returns(row: PolicyRow) -> str:
         spread = "" if math.isnan(row.return_std) else f" ± {rounded(row.return_std, 3)}"
         return rounded(row.mean_return) + spread
 
     print_table(
-        text_columns("policy", "return ± SD", *(outcome.name for outcome in outcomes)),
+        text_columns("policy", "return ± SD", *(o.name for o in outcomes), names=(0,)),
         [
-            (name, returns(policies[i]), *(outcome.words(i) or "–" for outcome in outcomes))
-            for name, i in zip(names, shown, strict=True)
+            (policies[i].label, returns(policies[i]), *(o.words(i) or "–" for o in outcomes))
+            for i in shown
         ],
     )
     if left:
