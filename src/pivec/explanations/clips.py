@@ -1,4 +1,4 @@
-"""Frames of states and clips of episodes, rendered in processes.
+"""Frames of states and clips of episodes, rendered in processes, or from the videos of a dataset.
 
 An environment that crashes there ends nothing here. Every rendered state is compared with the
 replayed one, so that no picture shows something else.
@@ -37,6 +37,7 @@ if TYPE_CHECKING:  # a process that draws imports nothing of this
     from pivec.explanations.folder import ComparisonFolder
     from pivec.explanations.replay import Replayer
     from pivec.options import Features
+    from pivec.states.robots import Film
 
 Pixels = NDArray[np.uint8]
 Files = dict[Path, bytes]  # contents by path
@@ -69,20 +70,26 @@ class CannotReplay(PivecError):
 
 @dataclass(frozen=True)
 class Replay:
-    """An episode from its seed: all actions, and all states that followed."""
+    """An episode from its seed or film: all actions, and all states that followed."""
 
     label: str  # of the policy, as the fingerprint
     fingerprint: str
-    seed: int
+    seed: int  # -1 if it was recorded elsewhere
     actions: NDArray[Any]  # one row per step
-    states: NDArray[np.float32]  # (n_steps + 1, n_features), as in a store, but not thinned
+    states: NDArray[np.float32]  # (n_steps + 1, n_features), as in a store; thinned only with film
     episode: int | None = None  # its number in the store; None for a seed that is not stored
     seat: tuple[Any, bool] | None = None  # in games: the policy, and whether it is deterministic
+    film: Film | None = None  # what is shown instead of the environment
 
     @property
     def last(self) -> int:
         """The last step, whose state is the terminal one."""
         return len(self.actions)
+
+    @property
+    def origin(self) -> str:
+        """Where the episode comes from, in words."""
+        return f"seed {self.seed}" if self.seed >= 0 else "recorded"
 
     def until(self, step: int) -> Replay:
         """Drop everything after a step."""
@@ -93,9 +100,14 @@ class Replay:
 class Scene:
     """What episodes are rendered with: environment, features of a state, frames per second."""
 
-    environment: Environment
+    environment: Environment | None  # None if all have films
     features: Features | None
     fps: float = 30.0
+
+    @property
+    def name(self) -> str:
+        """What is rendered, for errors."""
+        return "the video" if self.environment is None else self.environment.name
 
 
 @dataclass(frozen=True)
@@ -114,7 +126,8 @@ class Segment:
     ) -> Segment:
         """Make a segment whose captions are the names of the regions that it visits, if any."""
         captions = []
-        if comparison is not None and comparison.has_regions:
+        is_whole = len(replay.states) == replay.last + 1
+        if comparison is not None and comparison.has_regions and is_whole:
             regions = comparison.regions_along(replay.states)[first : last + 1]
             captions = [comparison.region_names[k] for k in regions]
         return cls(replay.until(last), first, last, captions, last == replay.last)
@@ -314,18 +327,18 @@ def make_clips(
 
 def clip_jobs(plans: Sequence[ClipPlan], replayer: Replayer, folder: Path) -> list[Any]:
     """List what `render` takes for clips."""
-    problem = replayer.problem()
     jobs: list[Any] = []
     for plan in plans:
-        if reason := plan.reason or problem:
-            jobs.append(reason)
+        scene = plan.reason or replayer.scene_of([segment.replay for segment in plan.segments])
+        if isinstance(scene, str):
+            jobs.append(scene)
             continue
-        file = folder / (plan.file or _clip_name(replayer, plan))
+        file = folder / (plan.file or _clip_name(scene, plan))
         if not plan.file and file.exists() and plan.sheets(file)[1]:
             jobs.append(file)
             continue
-        draw = partial(draw_clip, replayer.scene, plan.segments, file, plan.seconds)
-        jobs.append(RenderJob(replayer.environment.name, draw, file, plan))
+        draw = partial(draw_clip, scene, plan.segments, file, plan.seconds)
+        jobs.append(RenderJob(scene.name, draw, file, plan))
     return jobs
 
 
@@ -338,20 +351,22 @@ def frame_jobs(
 
     The results are the files of each replay by step. Those that exist are not made again.
     """
-    problem = replayer.problem()
     jobs: list[Any] = []
     for replay, steps in wanted:
-        if problem or isinstance(replay, CannotReplay):
-            jobs.append(str(replay) if isinstance(replay, CannotReplay) else problem)
+        if isinstance(replay, CannotReplay):
+            jobs.append(str(replay))
+            continue
+        if isinstance(scene := replayer.scene_of([replay]), str):
+            jobs.append(scene)
             continue
         files = {
-            step: Path(folder) / f"{frame_name(replayer.environment, replay, step)}.webp"
+            step: Path(folder) / f"{frame_name(scene.environment, replay, step)}.webp"
             for step in sorted(set(steps))
         }
         missing = {step: file for step, file in files.items() if not file.exists()}
         if missing:
-            draw = partial(draw_frames, replayer.scene, replay.until(max(missing)), missing)
-            jobs.append(RenderJob(replayer.environment.name, draw, files))
+            draw = partial(draw_frames, scene, replay.until(max(missing)), missing)
+            jobs.append(RenderJob(scene.name, draw, files))
         else:
             jobs.append(files)
     return jobs
@@ -382,19 +397,22 @@ def record_episodes(
     return written
 
 
-def frame_name(world: Environment, replay: Replay, step: int) -> str:
+def frame_name(world: Environment | None, replay: Replay, step: int) -> str:
     """Name a frame by all it depends on: environment, policy, actions and states until then."""
-    known = [world.to_json(), gymnasium.__version__, replay.fingerprint, replay.seed, _WIDTH]
+    shown = None if world is None else world.to_json()
+    if replay.film is not None:
+        shown = {"film": replay.film.start, "episode": replay.episode}
+    known = [shown, gymnasium.__version__, replay.fingerprint, replay.seed, _WIDTH]
     digest = hashlib.sha256(json.dumps(known, default=repr).encode())
     # States and actions count too: the fingerprint of a function is just its name.
     digest.update(replay.states[: step + 1].tobytes() + replay.actions[:step].tobytes())
     return f"{digest.hexdigest()[:24]}-{step}"
 
 
-def _clip_name(replayer: Replayer, plan: ClipPlan) -> str:
+def _clip_name(scene: Scene, plan: ClipPlan) -> str:
     known = []
     for segment in plan.segments:
-        name = frame_name(replayer.environment, segment.replay, segment.last)
+        name = frame_name(scene.environment, segment.replay, segment.last)
         known += [name, segment.replay.label, segment.first, segment.is_end, *segment.captions]
     text = json.dumps([known, plan.seconds, _LAYOUT])
     return f"{hashlib.sha256(text.encode()).hexdigest()[:24]}.webp"
@@ -468,8 +486,11 @@ def render(
 
 
 def pictures(scene: Scene, replay: Replay, steps: Collection[int]) -> Iterator[tuple[int, Pixels]]:
-    """Step through a replay; yield each wanted step and its picture."""
+    """Step through a replay, or decode its film; yield each wanted step and its picture."""
     world, view = scene.environment, scene.features
+    if world is None or replay.film is not None:
+        yield from replay.film.pictures(steps) if replay.film is not None else ()
+        return
     try:
         env: Any = world.make(render_mode="rgb_array")
     except EnvironmentFailure as error:

@@ -5,6 +5,7 @@ An episode follows from its seed and its policy alone, so a store need not keep 
 
 from __future__ import annotations
 
+import math
 import os
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -12,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -39,7 +40,10 @@ from pivec.rollouts import (
     play_here,
     row_times,
 )
-from pivec.states import Store, is_recorded
+from pivec.states import Store, is_filmed, is_recorded
+
+if TYPE_CHECKING:
+    from pivec.states.robots import Film
 
 _MAX_STEPS = 100_000  # per episode on a new seed: the environment may have no limit of its own
 _NAME_IT = "name the policy with --policies (from Python policies=)"
@@ -92,6 +96,7 @@ class Replayer:
             named = name_policies(options.policies, options.trust, options.without_normaliser)
             self._given = {policy.info.fingerprint: policy for policy in named}
         self._bound: dict[str, NamedPolicy] = {}
+        self._films: dict[str, dict[int, Film] | CannotReplay] = {}
 
     def stored(self, label: str, episode: int) -> Replay:
         """Replay a stored episode; a single different bit is a `CannotReplay`."""
@@ -114,7 +119,7 @@ class Replayer:
         played = dict(zip(incomplete, self._play(jobs, most), strict=True))
         return [
             found
-            if isinstance(found, CannotReplay)
+            if isinstance(found, CannotReplay | Replay)
             else _attempt(self._verified, *wanted[place], *found, played.get(place, found[0]))
             for place, found in enumerate(stored)
         ]
@@ -160,10 +165,23 @@ class Replayer:
         world = replace(world, one_by_one=n_inputs(view) > 1)
         return Scene(world, view, float(fps) if fps and 0 < fps < np.inf else 30.0)
 
-    def problem(self) -> str:
-        """Say why nothing can be rendered; empty if it can."""
-        reason = _attempt(lambda: self.scene)
-        return str(reason) if isinstance(reason, CannotReplay) else ""
+    def scene_of(self, replays: Sequence[Replay]) -> Scene | str:
+        """Return what replays are rendered with, or why they cannot be."""
+        films = [replay.film for replay in replays if replay.film is not None]
+        if films and len(films) == len(replays):
+            return Scene(None, None, films[0].fps)
+        found: Scene | CannotReplay = _attempt(lambda: self.scene)
+        return str(found) if isinstance(found, CannotReplay) else found
+
+    def is_filmed(self, label: str) -> bool:
+        """Return whether a policy is a dataset with videos."""
+        return label in self._infos and is_filmed(self._infos[label])
+
+    def fps_of(self, label: str) -> float:
+        """Return the frames per second of a policy's episodes; NaN if none can be shown."""
+        filmed = self.is_filmed(label)
+        found = _attempt(lambda: self._film(self._infos[label], 0) if filmed else self.scene)
+        return math.nan if isinstance(found, CannotReplay) else float(found.fps)
 
     def _feature_policy(self, source: str, fingerprint: str) -> NamedPolicy:
         """Find the policy whose hidden layer made the states."""
@@ -173,8 +191,8 @@ class Replayer:
         )
         return self._recover(info)
 
-    def _stored_episode(self, label: str, number: int) -> tuple[Episode, int]:
-        """Read an episode, and k if one state in k is stored."""
+    def _stored_episode(self, label: str, number: int) -> tuple[Episode, int] | Replay:
+        """Read an episode, and k if one state in k is stored; a film needs no more."""
         if self._collected.get("backend") == "envpool":
             raise CannotReplay(
                 "the states were collected with EnvPool, whose episodes Gymnasium does not repeat "
@@ -195,11 +213,34 @@ class Replayer:
                 f"{label} is damaged: it has {n_kept} states of {episode.n_steps} steps, thinned "
                 f"by {every}"
             )
+        if is_filmed(record.info):
+            none = np.empty((episode.n_steps, 0))
+            actions, film = episode.actions, self._film(record.info, number)
+            moves = none if actions is None or every > 1 else actions
+            known = label, record.info.identity, episode.seed, moves, episode.states, number
+            return Replay(*known, film=film)
         if episode.seed < 0:
             raise CannotReplay(
                 f"{label} was recorded elsewhere, and the seed of its episode {number} is not known"
             )
         return episode, every
+
+    def _film(self, info: PolicyInfo, number: int) -> Film:
+        """Find the film of an episode in the dataset that it was read from."""
+        from pivec.states.robots import films_of
+
+        if info.label not in self._films:
+            home = Path(info.source.partition(":")[2]).expanduser()
+            places = [home, *(above / home for above in self._folder.resolve().parents)]
+            digest = str(info.metadata.get("dataset"))
+            self._films[info.label] = _attempt(films_of, places, digest)
+        films = self._films[info.label]
+        if isinstance(films, CannotReplay):
+            raise films
+        own = info.metadata.get("episode_index") or range(len(films))
+        if number >= len(own) or own[number] not in films:
+            raise CannotReplay(f"the dataset of {info.label} has no video of its episode {number}")
+        return films[own[number]]
 
     def _policy(self, label: str) -> NamedPolicy:
         if label not in self._bound:
@@ -230,7 +271,9 @@ class Replayer:
             features=self.scene.features,
             backend="gymnasium",
         )
-        [played] = play_here(self.scene.environment, [policy], options, quotas=[quota])
+        [played] = play_here(
+            self.scene.environment or self.environment, [policy], options, quotas=[quota]
+        )
         return {episode.seed: episode for episode in played.episodes}
 
     def _verified(

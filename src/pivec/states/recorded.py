@@ -378,6 +378,11 @@ def lerobot_datasets(folder: Path) -> list[Path]:
     return [path for path in found if is_lerobot(path)]
 
 
+def is_filmed(info: PolicyInfo) -> bool:
+    """Return whether a policy is a LeRobot dataset with videos."""
+    return info.source.startswith("lerobot:") and "camera" in info.metadata
+
+
 def is_recorded(thing: object) -> bool:
     """Return whether something given as a policy stands for recorded states."""
     if not isinstance(thing, str | os.PathLike):

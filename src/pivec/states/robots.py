@@ -189,6 +189,8 @@ def find_lerobot(
     if info.episodes != len(numbers):
         _warn(f"{label} has {len(numbers)} episodes here, but {info.episodes} by its {LEROBOT}")
     metadata: dict[str, Any] = {"dataset": digest}
+    if info.cameras:
+        metadata["camera"] = info.cameras[0]
     if numbers != list(range(len(numbers))):
         metadata["episode_index"] = numbers
     known = PolicyInfo(
@@ -285,8 +287,14 @@ class Film:
             yield from zip(part, found, strict=True)
 
 
-def films_of(folder: Path, digest: str) -> dict[int, Film]:
-    """Return where the frames of each episode of a dataset are, in the videos of one camera."""
+def films_of(places: Sequence[Path], digest: str) -> dict[int, Film]:
+    """Return where the frames of each episode of a dataset are, in the videos of one camera.
+
+    The dataset is in the first of these folders that has one, and must have this digest.
+    """
+    folder = next(filter(is_lerobot, places), None)
+    if folder is None:
+        raise BadData(f"the dataset {places[0]} is no longer there")
     now, size = lerobot_files(folder)
     if now != digest:
         raise BadData(f"{folder} has changed since its states were read: compare again")
