@@ -83,6 +83,7 @@ def _compare(
     env: str | None, policies: list[str], out: Path, quiet: bool, options: dict[str, Any]
 ) -> None:
     from pivec.characterizations import background_words
+    from pivec.cli.explain import illustrate
     from pivec.report import print_environment, print_normalisers, print_summary
     from pivec.run_log import RunLog
     from pivec.workflows.comparison import compare as run
@@ -96,6 +97,7 @@ def _compare(
         print_summary(result.findings)
         if words := background_words(RunLog(out).settings):
             say(words)
+    illustrate(result, not quiet, format=options["format"])
     say(f"Report: {result.report}")
 
 

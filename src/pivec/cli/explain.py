@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -24,8 +26,8 @@ from pivec.cli.options import (
     patterns,
     with_options,
 )
-from pivec.errors import PivecError, UsageError
-from pivec.files import make_folder
+from pivec.errors import MissingExtra, PivecError, UsageError
+from pivec.files import file_name, make_folder
 from pivec.options import EngineOptions, FigureOptions, ReplayOptions
 from pivec.parallel import on_engine
 from pivec.terminal import say
@@ -34,12 +36,21 @@ from pivec.text import n_policies
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from pivec.explanations import Clip, Overview, PairExplanation
+    from pivec.explanations import Clip, Overview, PairExplanation, Regions, Unusual
     from pivec.report import Links
     from pivec.workflows import Comparison
 
 _BEHAVIOURS = 8  # whose typical policies are filmed
+_LISTED = 10  # unusual episodes
 
+FolderOrData = Annotated[
+    Path,
+    typer.Argument(
+        metavar="DIR|DATA",
+        help="An output folder of `pivec compare`, a space, or recorded data such as a LeRobot "
+        "dataset.",
+    ),
+]
 Pair = Annotated[
     list[str] | None,
     typer.Argument(
@@ -118,7 +129,7 @@ def explain(
     Writes explain.html, explain.json, explain.png and the pictures to DIR/explain/.
     """
     from pivec.explanations import FOLDER, pair_folder
-    from pivec.files import check_folder, file_name
+    from pivec.files import check_folder
     from pivec.report import (
         Links,
         group_explanation_html,
@@ -308,27 +319,37 @@ def regions(
 
     Writes regions.json, regions.png and regions.html.
     """
-    from pivec.report import Links, print_regions, regions_html
+    from pivec.report import print_regions
     from pivec.workflows import load_comparison
 
-    kind, comparison = figure_format(options), load_comparison(folder)
+    comparison = load_comparison(folder)
     home = make_folder(out or comparison.folder)
-    pictures = home / "frames" if frames else None
-    result = comparison.regions(frames=pictures, progress=not quiet, **options)
-    page = regions_html(result, Links(comparison.folder, home / "regions.html"))
-    _write(home / "regions", result.to_json(), result.figure(), kind, page, as_json)
-    if not (quiet or as_json):
+    quiet = quiet or as_json
+    result = _regions(comparison, home, frames, progress=not quiet, as_json=as_json, **options)
+    if not quiet:
         print_regions(result, top)
     if not as_json:
         for note in result.notes:
             say(f"Note: {note}")
         say(f"Page: {home / 'regions.html'}")
-    _update_site(comparison, home, quiet or as_json)
+    _update_site(comparison, home, quiet)
+
+
+def _regions(
+    comparison: Comparison, home: Path, frames: bool, *, as_json: bool = False, **options: Any
+) -> Regions:
+    from pivec.report import Links, regions_html
+
+    kind = figure_format(options)
+    result = comparison.regions(frames=home / "frames" if frames else None, **options)
+    page = regions_html(result, Links(comparison.folder, home / "regions.html"))
+    _write(home / "regions", result.to_json(), result.figure(), kind, page, as_json)
+    return result
 
 
 @with_options(ReplayOptions, FigureOptions)
 def unusual(
-    folder: FolderArgument,
+    folder: FolderOrData,
     labels: Names = None,
     *,
     top: Annotated[int, typer.Option(help="Number of episodes to list", min=1)] = 10,
@@ -341,7 +362,7 @@ def unusual(
     quiet: Quiet = False,
     **options: Any,
 ) -> None:
-    """Find unusual episodes of each policy, and states outside the space.
+    """Find unusual episodes of each policy or of a dataset, and states outside the space.
 
     [bold]times as far[/bold]: the distance of an episode from the others of its policy, relative to
     the policy's median episode.
@@ -351,27 +372,109 @@ def unusual(
 
     Example: pivec unusual pivec-out ppo-0/step_100096 --clips
 
-    Writes unusual.json, unusual.png and unusual.html.
-    """
-    from pivec.report import Links, print_unusual, unusual_html
-    from pivec.workflows import load_comparison
+    Recorded data are compared first, with results in pivec-out: pivec unusual demos/
 
-    kind, comparison = figure_format(options), load_comparison(folder)
+    Writes unusual.json, unusual.png and unusual.html; for LeRobot datasets also delete-NAME.json,
+    the settings of lerobot-edit-dataset to delete episodes at least twice as far as usual.
+    """
+    from pivec.files import atomic_write
+    from pivec.report import print_unusual
+    from pivec.states import is_recorded
+    from pivec.workflows import compare, load_comparison
+
+    quiet = quiet or as_json
+    name = os.fspath(folder)
+    if is_recorded(name) and not (folder / "space").exists() and not (folder / "states").exists():
+        comparison = compare([name], out=out or Path("pivec-out"), progress=not quiet)
+    else:
+        comparison = load_comparison(folder)
     home = make_folder(out or comparison.folder)
-    result = comparison.unusual(
-        labels,
-        top=top,
-        clips=home / "clips" if clips else None,
-        progress=not (quiet or as_json),
-        **options,
+    result = _unusual(
+        comparison, home, labels, top, clips, progress=not quiet, as_json=as_json, **options
     )
-    page = unusual_html(result, command_line(), Links(comparison.folder, home / "unusual.html"))
-    _write(home / "unusual", result.to_json(), result.figure(), kind, page, as_json)
-    if not (quiet or as_json):
+    if not quiet:
         print_unusual(result)
+    for label, settings in _deletions(comparison, result).items():
+        file = home / f"delete-{file_name(label)}.json"
+        with atomic_write(file, "w") as written:
+            json.dump(settings, written, indent=1)
+        if not as_json:
+            say(f"To delete these episodes ({file}): {_edit_command(settings)}")
     if not as_json:
         say(f"Page: {home / 'unusual.html'}")
-    _update_site(comparison, home, quiet or as_json)
+    _update_site(comparison, home, quiet)
+
+
+def _unusual(
+    comparison: Comparison,
+    home: Path,
+    labels: Sequence[str] | None,
+    top: int,
+    clips: bool,
+    *,
+    as_json: bool = False,
+    **options: Any,
+) -> Unusual:
+    from pivec.report import Links, unusual_html
+
+    kind, folder = figure_format(options), home / "clips" if clips else None
+    result = comparison.unusual(labels, top=top, clips=folder, **options)
+    page = unusual_html(result, command_line(), Links(comparison.folder, home / "unusual.html"))
+    _write(home / "unusual", result.to_json(), result.figure(), kind, page, as_json)
+    return result
+
+
+def illustrate(comparison: Comparison, progress: bool, **options: Any) -> None:
+    """Show frames of datasets with videos: of regions, and clips of unusual episodes."""
+    from pivec.states import is_filmed
+    from pivec.states.robots import import_av
+
+    known = comparison.space.descriptions.policies
+    if not any(map(is_filmed, known)) or not comparison.stored.has_regions:
+        return
+    try:
+        import_av()
+    except MissingExtra as error:
+        say(f"Note: no pictures: {error}")
+        return
+    chosen = {"progress": progress, **options}
+    for result in (
+        _regions(comparison, comparison.folder, True, **chosen),
+        _unusual(comparison, comparison.folder, None, _LISTED, True, **chosen),
+    ):
+        for note in result.notes:
+            say(f"Note: {note}")
+    _update_site(comparison, comparison.folder, True)
+
+
+def _deletions(comparison: Comparison, result: Unusual) -> dict[str, dict[str, Any]]:
+    """Return what LeRobot's command for editing needs to delete unusual episodes, by dataset."""
+    from pivec.report import UNUSUAL
+
+    found = {}
+    for info in comparison.space.descriptions.policies:
+        rows = [row for row in result.episodes if row.policy == info.label and row.times >= UNUSUAL]
+        kind, _, folder = info.source.partition(":")
+        if not rows or kind != "lerobot":
+            continue
+        numbers = info.metadata.get("episode_index")
+        episodes = sorted(numbers[row.episode] if numbers else row.episode for row in rows)
+        found[info.label] = {
+            "repo_id": info.label,
+            "root": os.path.abspath(os.path.expanduser(folder)),
+            "new_repo_id": f"{info.label}_edited",
+            "operation": {"type": "delete_episodes", "episode_indices": episodes},
+        }
+    return found
+
+
+def _edit_command(settings: dict[str, Any]) -> str:
+    words = ["lerobot-edit-dataset"]
+    for name, value in settings.items():
+        parts = value if isinstance(value, dict) else {"": value}
+        for part, own in parts.items():
+            words += [f"--{name}{'.' * bool(part)}{part}", str(own)]
+    return shlex.join(words)
 
 
 @with_options(EngineOptions, FigureOptions)

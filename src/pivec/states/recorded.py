@@ -373,9 +373,12 @@ def is_lerobot(folder: Path) -> bool:
 
 
 def lerobot_datasets(folder: Path) -> list[Path]:
-    """Find the LeRobot datasets in a folder, which may be one itself."""
-    found = sorted({path.parents[1] for path in folder.rglob(str(LEROBOT))})
-    return [path for path in found if is_lerobot(path)]
+    """Find the LeRobot datasets in a folder, which may be one itself; none are within others."""
+    found: dict[Path, None] = {}
+    for home in sorted(path.parents[1] for path in folder.rglob(str(LEROBOT))):
+        if found.keys().isdisjoint(home.parents) and is_lerobot(home):
+            found[home] = None
+    return list(found)
 
 
 def is_filmed(info: PolicyInfo) -> bool:

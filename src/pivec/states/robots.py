@@ -298,7 +298,7 @@ def films_of(places: Sequence[Path], digest: str) -> dict[int, Film]:
     now, size = lerobot_files(folder)
     if now != digest:
         raise BadData(f"{folder} has changed since its states were read: compare again")
-    _import_av()
+    import_av()
     found = {}
     for number, (path, start, fps) in confined.call(_locate, folder, size, MAX_BYTES).items():
         file = folder / path
@@ -323,7 +323,8 @@ def _locate(folder: Path) -> dict[int, tuple[Path, float, float]]:
     return places
 
 
-def _import_av() -> Any:
+def import_av() -> Any:
+    """Import what decodes videos."""
     try:
         import av
     except ImportError as error:
@@ -334,7 +335,7 @@ def _import_av() -> Any:
 def _decode(item: tuple[Path, Sequence[float], float]) -> list[NDArray[np.uint8]]:
     """Decode the frames nearest to ascending times; called in the child process."""
     path, times, half = item
-    av, found = _import_av(), list[NDArray[np.uint8]]()
+    av, found = import_av(), list[NDArray[np.uint8]]()
     # An opened file of a known format: a playlist could name other files.
     with open_regular(path) as file, av.open(file, format="mp4") as container:
         stream = container.streams.video[0]
