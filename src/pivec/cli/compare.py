@@ -71,9 +71,10 @@ def compare(
 
     Example: pivec compare CartPole-v1 'runs/**/*.zip' random --out out
 
-    For recorded data, give states.parquet, 'demos/*.hdf5', minari:NAME or a STORE. Run the same
-    command again to resume, or with more --episodes to add episodes. Writes states/, space/,
-    distances.csv, pairs.csv, map.csv, map.png, distances.png, report.html and run.json to DIR.
+    For recorded data, give states.parquet, 'demos/*.hdf5', a LeRobot dataset, minari:NAME or a
+    STORE. Run the same command again to resume, or with more --episodes to add episodes. Writes
+    states/, space/, distances.csv, pairs.csv, map.csv, map.png, distances.png, report.html and
+    run.json to DIR.
     """
     env, policies = env_and_policies(sources)
     _compare(env, policies, out, quiet, options)

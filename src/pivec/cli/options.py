@@ -95,7 +95,8 @@ Sources = Annotated[
         help="ENV: a Gymnasium id, module:function or pettingzoo:MODULE; omit it for recorded "
         "data, or if the policy files name it. SOURCE: checkpoints by path, folder or quoted glob "
         "('runs/**/*.zip'), [bold]random[/bold] (random:3 for three), [bold]module:object[/bold], "
-        "a store, a table (.parquet, .csv, .npz, .hdf5) or minari:NAME.",
+        "a store, a table (.parquet, .csv, .npz, .hdf5), a LeRobot dataset (a folder or "
+        "lerobot:OWNER/NAME) or minari:NAME.",
         autocompletion=complete_source,
         show_default=False,
     ),

@@ -7,6 +7,7 @@ datasets are read by tensorflow_datasets. Nothing is downloaded.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
@@ -134,14 +135,10 @@ class _Info:
         for name in (*features, *actions):
             kind = self.features.get(name, {}).get("dtype", "")
             if not kind.startswith(("float", "int", "uint", "bool")):
-                why = (
-                    f"is of type {kind}"
-                    if kind
-                    else "is not there" + did_you_mean(name, self.features)
-                )
                 raise UsageError(
-                    f"it has {', '.join(map(repr, self.features))}, of which {name!r} {why}: "
-                    "choose numbers with --feature-columns and --action-columns of `pivec import`"
+                    f"it has no numbers called {name!r}{did_you_mean(name, self.features)}, but "
+                    f"{', '.join(map(repr, self.features))}: choose others with --feature-columns "
+                    "and --action-columns of `pivec import`"
                 )
         names = [
             f"{column}.{name}" if len(features) > 1 and not name.startswith(column) else name
@@ -261,6 +258,7 @@ def _outcomes(row: Mapping[str, Any]) -> dict[str, float | str]:
 
 _AT_ONCE, _SECONDS = 64, 60  # frames, and processor time for them
 _WIDTH, _PIXELS = 320, 1 << 26  # of a frame that is returned, and of one in the file
+_FILM = ("chunk_index", "file_index", "from_timestamp")
 _JUMP = 1.0  # seconds that are decoded rather than skipped
 
 
@@ -300,27 +298,24 @@ def films_of(places: Sequence[Path], digest: str) -> dict[int, Film]:
         raise BadData(f"{folder} has changed since its states were read: compare again")
     import_av()
     found = {}
-    for number, (path, start, fps) in confined.call(_locate, folder, size, MAX_BYTES).items():
-        file = folder / path
-        if file.is_file() and file.resolve().is_relative_to(_repository(folder).resolve()):
-            found[number] = Film(file, start, fps)
+    for number, film in confined.call(_locate, folder, size, MAX_BYTES).items():
+        is_here = film.path.resolve().is_relative_to(_repository(folder).resolve())
+        if is_here and film.path.is_file():
+            found[number] = film
     return found
 
 
-def _locate(folder: Path) -> dict[int, tuple[Path, float, float]]:
-    info, places = _Info.read(folder), {}
-    if not info.cameras:
-        return {}
-    key = info.cameras[0]
-    for number, row in _episode_rows(folder).items():
-        if info.version == 2:
-            path = Path(f"chunk-{number // info.chunk:03d}", key, f"episode_{number:06d}.mp4")
-            places[number] = Path("videos", path), 0.0, info.fps
-        elif row.get(f"videos/{key}/from_timestamp") is not None:
-            chunk, file = (row[f"videos/{key}/{part}_index"] for part in ("chunk", "file"))
-            path = Path("videos", key, f"chunk-{chunk:03d}", f"file-{file:03d}.mp4")
-            places[number] = path, float(row[f"videos/{key}/from_timestamp"]), info.fps
-    return places
+def _locate(folder: Path) -> dict[int, Film]:
+    info, films = _Info.read(folder), {}
+    for key in info.cameras[:1]:
+        for number, row in _episode_rows(folder).items():
+            chunk, start = number // info.chunk, 0.0
+            path = Path(f"chunk-{chunk:03d}", key, f"episode_{number:06d}.mp4")
+            if info.version == 3:
+                chunk, file, start = (row[f"videos/{key}/{name}"] for name in _FILM)
+                path = Path(key, f"chunk-{chunk:03d}", f"file-{file:03d}.mp4")
+            films[number] = Film(folder / "videos" / path, float(start), info.fps)
+    return films
 
 
 def import_av() -> Any:
@@ -364,47 +359,48 @@ def _decode(item: tuple[Path, Sequence[float], float]) -> list[NDArray[np.uint8]
 # ---- robomimic ----
 
 _USUAL = ("robot0_eef_pos", "robot0_eef_quat", "robot0_gripper_qpos", "object")  # in its configs
+_ARRAYS = {"actions": "actions", "rewards": "reward", "dones": "terminated"}
 _MASK = "mask"
+
+
+def is_robomimic(file: Any) -> bool:
+    """Return whether an opened HDF5 file has the groups of robomimic."""
+    data = file.get("data")
+    demos = () if not hasattr(data, "keys") else list(data)[:1]
+    return any(hasattr(data[demo], "keys") and "obs" in data[demo] for demo in demos)
 
 
 def find_robomimic(path: Path, info: PolicyInfo, options: TableOptions) -> list[RecordedPolicy]:
     """Find the policies of a robomimic file: one, or with ``policy_column`` mask one per filter."""
-    import h5py
-
     with open_hdf5(path) as file:
         check_hdf5(file)
         data = file["data"]
         demos = sorted(data, key=natural_key)
-        first, filters = data[demos[0]], dict[str, list[str]]()
-        for name, names in file[_MASK].items() if _MASK in file else ():
-            if isinstance(names, h5py.Dataset) and names.ndim == 1 and names.size <= len(demos):
-                filters[name] = [text.decode(errors="replace") for text in names[:].tolist()]
-        arrays = dict(first["obs"])
-        flat = [
-            name
-            for name, array in arrays.items()
-            if array.dtype.kind in "biuf" and array.ndim in (1, 2)
-        ]
-        usual = _USUAL if set(_USUAL) <= set(flat) else ()
-        keys = tuple(options.feature_columns or usual or flat)
+        masks = file[_MASK].items() if _MASK in file else ()
+        filters = {
+            name: [text.decode(errors="replace") for text in names[: len(demos)].tolist()]
+            for name, names in masks
+        }
+        arrays = dict(data[demos[0]]["obs"])
+        flat = [key for key, a in arrays.items() if a.dtype.kind in "biuf" and a.ndim in (1, 2)]
+        usual = _USUAL if set(_USUAL) <= set(flat) else flat
+        keys = tuple(options.feature_columns or usual)
         if not keys or not set(keys) <= set(flat):
             raise UsageError(
                 f"its observations are {', '.join(map(repr, arrays))}, of which "
                 f"{', '.join(map(repr, flat)) or 'none'} can be states: choose from these with "
                 "--feature-columns of `pivec import`"
             )
-        if left := [name for name in arrays if name not in keys and not options.feature_columns]:
-            _warn(
-                f"{path}: observations that are not part of the states are ignored: "
-                f"{', '.join(map(repr, left))} (see --feature-columns of `pivec import`, in Python "
-                "feature_columns=)"
-            )
+        if not options.feature_columns:
+            _warn_of_ignored(path, [name for name in arrays if name not in keys])
         names = [
-            name if array.ndim == 1 else f"{name}[{i}]"
-            for name, array in ((key, arrays[key]) for key in keys)
-            for i in range(array.shape[-1] if array.ndim == 2 else 1)
+            key if arrays[key].ndim == 1 else f"{key}[{i}]"
+            for key in keys
+            for i in range(math.prod(arrays[key].shape[1:]))
         ]
-        has_actions, spacing = "actions" in first, _spacing(data)
+        has_actions, spacing = "actions" in data[demos[0]], math.nan
+        with contextlib.suppress(KeyError, ValueError, TypeError, ZeroDivisionError):
+            spacing = 1 / float(json.loads(data.attrs["env_args"])["env_kwargs"]["control_freq"])
     policies = {info.label: demos}
     if options.policy_column == _MASK:
         policies = {f"{info.label}/{name}": own for name, own in filters.items()}
@@ -422,22 +418,6 @@ def find_robomimic(path: Path, info: PolicyInfo, options: TableOptions) -> list[
     ]
 
 
-def is_robomimic(file: Any) -> bool:
-    """Return whether an opened HDF5 file has the groups of robomimic."""
-    data = file.get("data")
-    demos = () if not hasattr(data, "keys") else list(data)[:1]
-    return any(hasattr(data[demo], "keys") and "obs" in data[demo] for demo in demos)
-
-
-def _spacing(data: Any) -> float:
-    """Return the time between states; NaN if it is not known."""
-    try:
-        rate = float(json.loads(data.attrs["env_args"])["env_kwargs"]["control_freq"])
-    except (KeyError, ValueError, TypeError):
-        return math.nan
-    return 1.0 / rate if rate > 0 else math.nan
-
-
 def _demonstrations(
     path: Path,
     demos: Sequence[str],
@@ -446,34 +426,29 @@ def _demonstrations(
     spacing: float,
 ) -> Iterator[Episode]:
     budget = Budget(path.stat().st_size, "it", MAX_BYTES)
-    for demo in demos:
-        with open_hdf5(path) as file:
-            group = file["data"][demo]
-            known = _one_demonstration(group, keys, budget)
-        states = known.pop("states")
-        if wrong := [name for name, array in known.items() if len(array) != len(states)]:
-            raise BadData(
-                f"{demo} has {len(known[wrong[0]])} rows of {wrong[0]} for {len(states)} states"
-            )
-        [episode] = LogRows(states, pieces=[np.arange(len(states))], **known).episodes()
-        outcomes = {f"{_MASK}/{name}": float(demo in own) for name, own in filters.items()}
-        yield replace(episode, apart=spacing, outcomes=outcomes)
 
-
-def _one_demonstration(group: Any, keys: Sequence[str], budget: Budget) -> dict[str, Any]:
     def read(array: Any) -> Array:
         budget.spend(array.size * array.dtype.itemsize)
         return np.asarray(array)
 
-    known: dict[str, Any] = {"states": np.column_stack([read(group["obs"][key]) for key in keys])}
-    if "next_obs" in group and set(keys) <= set(group["next_obs"]):
-        known["after"] = np.column_stack([read(group["next_obs"][key]) for key in keys])
-    for name, role in (("actions", "actions"), ("rewards", "reward"), ("dones", "terminated")):
-        if name in group:
-            known[role] = read(group[name])
-    if "terminated" in known:
-        known["terminated"] = known["terminated"].astype(bool)
-    return known
+    for demo in demos:
+        known: dict[str, Any] = {}
+        with open_hdf5(path) as file:
+            group = file["data"][demo]
+            for name, role in _ARRAYS.items():
+                if name in group:
+                    known[role] = read(group[name])
+            for name, role in (("obs", "states"), ("next_obs", "after")):
+                if name == "obs" or (name in group and set(keys) <= set(group[name])):
+                    known[role] = np.column_stack([read(group[name][key]) for key in keys])
+        n = len(known["states"])
+        if wrong := [role for role, array in known.items() if len(array) != n]:
+            raise BadData(f"{demo} has {len(known[wrong[0]])} rows of {wrong[0]}, but {n} states")
+        if "terminated" in known:
+            known["terminated"] = known["terminated"].astype(bool)
+        [episode] = LogRows(pieces=[np.arange(n)], **known).episodes()
+        outcomes = {f"{_MASK}/{name}": float(demo in own) for name, own in filters.items()}
+        yield replace(episode, apart=spacing, outcomes=outcomes)
 
 
 # ---- RLDS ----
@@ -486,26 +461,25 @@ def find_rlds(folder: Path) -> list[RecordedPolicy]:
         import tensorflow_datasets
     except ImportError as error:
         raise MissingExtra("reading RLDS datasets", "rlds") from error
-    about = folder / "features.json"
-    if not about.is_file():
-        raise UsageError(f"{folder} has no features.json: give the folder of one version")
-    classes = _texts(json.loads(read_regular(about, 1 << 24)), "pythonClassName")
+    classes: list[Any] = []
+
+    def note(pairs: list[tuple[str, Any]]) -> None:
+        classes.extend(v for k, v in pairs if k.replace("_", "").lower() == "pythonclassname")
+
+    json.loads(read_regular(folder / "features.json"), object_pairs_hook=note)
     if wrong := [name for name in classes if not str(name).startswith("tensorflow_datasets.")]:
         raise BadData(f"it needs {wrong[0]}, which pivec does not import: expected the usual types")
-    builder = tensorflow_datasets.builder_from_directory(str(folder))
-    name, digest = folder.resolve().parent.name, digest_of(about)
     files = [(f.name, f.stat().st_size, f.stat().st_mtime_ns) for f in regular_files(folder)]
-    info = PolicyInfo(name, name, None, f"rlds:{folder}", {}, json_digest([digest, files]))
+    name = folder.resolve().parent.name
+    info = PolicyInfo(name, name, None, f"rlds:{folder}", {}, json_digest(files))
+    builder = tensorflow_datasets.builder_from_directory(str(folder))
     read = partial(_rlds_episodes, builder, tensorflow_datasets.as_numpy)
-    first = next(steps for steps, _ in _rlds_steps(builder, tensorflow_datasets.as_numpy))
-    names, left = [], []
-    for key, value in _parts(first[0]["observation"]).items():
-        if key in _flat(first[0]["observation"]):
-            names += [key] if value.ndim == 0 else [f"{key}[{i}]" for i in range(len(value))]
-        else:
-            left.append(key)
-    if left:
-        _warn(f"{folder}: observations that are not part of the states are ignored: {left}")
+    seen = next(_rlds_steps(builder, tensorflow_datasets.as_numpy))[0][0]["observation"]
+    flat = _flat(seen)
+    names = [
+        key if v.ndim == 0 else f"{key}[{i}]" for key, v in flat.items() for i in range(v.size)
+    ]
+    _warn_of_ignored(folder, [key for key in seen if key not in flat])
     return [RecordedPolicy(info, read, names=tuple(names))]
 
 
@@ -515,39 +489,35 @@ def _rlds_steps(builder: Any, as_numpy: Callable[[Any], Any]) -> Iterator[tuple[
             yield list(episode["steps"]), episode.get("episode_metadata") or {}
 
 
-def _parts(observation: Any) -> dict[str, Array]:
-    parts = observation if isinstance(observation, Mapping) else {"observation": observation}
-    return {key: np.asarray(value) for key, value in parts.items()}
-
-
 def _flat(observation: Any) -> dict[str, Array]:
     """Return the parts of an observation that are numbers and not images."""
-    parts = _parts(observation).items()
+    parts = {key: np.asarray(value) for key, value in observation.items()}.items()
     return {key: value for key, value in parts if value.dtype.kind in "biuf" and value.ndim < 2}
 
 
 def _rlds_episodes(builder: Any, as_numpy: Callable[[Any], Any]) -> Iterator[Episode]:
     for steps, metadata in _rlds_steps(builder, as_numpy):
-        rows = [np.hstack([*_flat(step["observation"]).values()]) for step in steps]
+        states = np.array([np.hstack([*_flat(step["observation"]).values()]) for step in steps])
         known: dict[str, Any] = {
             role: np.array([step[name] for step in steps])
-            for role, name in (("reward", "reward"), ("terminated", "is_terminal"))
-            if name in steps[0]
+            for role, name in (
+                ("reward", "reward"),
+                ("terminated", "is_terminal"),
+                ("actions", "action"),
+            )
+            if name in steps[0] and not isinstance(steps[0][name], Mapping)
         }
-        if not isinstance(steps[0].get("action", {}), Mapping):
-            known["actions"] = np.array([step["action"] for step in steps])
-        [episode] = LogRows(np.array(rows), pieces=[np.arange(len(rows))], **known).episodes()
+        [episode] = LogRows(states, pieces=[np.arange(len(states))], **known).episodes()
         found = dict(metadata) | {"task": steps[0].get("language_instruction")}
         yield replace(episode, outcomes=_outcomes(found))
 
 
-def _texts(content: Any, key: str) -> Iterator[Any]:
-    """Find the values of a key in nested JSON."""
-    if isinstance(content, Mapping):
-        yield from (value for name, value in content.items() if name == key)
-        content = list(content.values())
-    for part in content if isinstance(content, list) else ():
-        yield from _texts(part, key)
+def _warn_of_ignored(source: Path, names: Sequence[str]) -> None:
+    if names:
+        _warn(
+            f"{source}: observations that are not part of the states are ignored: "
+            f"{', '.join(map(repr, names))} (see --feature-columns of `pivec import`)"
+        )
 
 
 def _warn(text: str) -> None:
