@@ -170,7 +170,7 @@ def test_a_video_that_cannot_be_decoded_is_one_sentence(tmp_path):
     playlist = f"#EXTM3U\n#EXTINF:1,\nfile://{tmp_path}/x.mp4\n".encode()
     for content in (b"", playlist, sound[: len(sound) // 2], sound[:40] + bytes(len(sound))):
         video.write_bytes(content)
-        with pytest.raises(BadData, match="is not readable"):
+        with pytest.raises(BadData, match=r"file-000\.mp4"):
             list(films_of([home], digest)[0].pictures([0, 5]))
     info = home / "meta/info.json"
     info.write_text(info.read_text().replace("so100", "so101"))
@@ -181,6 +181,7 @@ def test_a_video_that_cannot_be_decoded_is_one_sentence(tmp_path):
 
 
 def test_videos_need_an_extra(tmp_path, monkeypatch):
+    pytest.importorskip("av")
     home = write_lerobot(tmp_path / "demos", walks(), videos=True)
     [policy] = find_recorded(home)
     monkeypatch.setitem(sys.modules, "av", None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -26,7 +26,7 @@ from pivec.cli.options import (
     patterns,
     with_options,
 )
-from pivec.errors import MissingExtra, PivecError, UsageError
+from pivec.errors import PivecError, UsageError
 from pivec.files import file_name, make_folder
 from pivec.options import EngineOptions, FigureOptions, ReplayOptions
 from pivec.parallel import on_engine
@@ -377,7 +377,6 @@ def unusual(
     Writes unusual.json, unusual.png and unusual.html; for LeRobot datasets also delete-NAME.json,
     the settings of lerobot-edit-dataset to delete episodes at least twice as far as usual.
     """
-    from pivec.files import atomic_write
     from pivec.report import print_unusual
     from pivec.states import is_recorded
     from pivec.workflows import compare, load_comparison
@@ -394,12 +393,9 @@ def unusual(
     )
     if not quiet:
         print_unusual(result)
-    for label, settings in _deletions(comparison, result).items():
-        file = home / f"delete-{file_name(label)}.json"
-        with atomic_write(file, "w") as written:
-            json.dump(settings, written, indent=1)
+    for words in _write_deletions(comparison, result, home):
         if not as_json:
-            say(f"To delete these episodes ({file}): {_edit_command(settings)}")
+            say(words)
     if not as_json:
         say(f"Page: {home / 'unusual.html'}")
     _update_site(comparison, home, quiet)
@@ -432,49 +428,43 @@ def illustrate(comparison: Comparison, progress: bool, **options: Any) -> None:
     known = comparison.space.descriptions.policies
     if not any(map(is_filmed, known)) or not comparison.stored.has_regions:
         return
+    home, chosen = comparison.folder, {"progress": progress, **options}
     try:
         import_av()
-    except MissingExtra as error:
-        say(f"Note: no pictures: {error}")
-        return
-    chosen = {"progress": progress, **options}
-    for result in (
-        _regions(comparison, comparison.folder, True, **chosen),
-        _unusual(comparison, comparison.folder, None, _LISTED, True, **chosen),
-    ):
-        for note in result.notes:
-            say(f"Note: {note}")
-    _update_site(comparison, comparison.folder, True)
+        notes = _regions(comparison, home, True, **chosen).notes
+        notes += _unusual(comparison, home, None, _LISTED, True, **chosen).notes
+    except PivecError as error:
+        notes = (f"not everything has pictures: {error}",)
+    for note in dict.fromkeys(notes):
+        say(f"Note: {note}")
+    _update_site(comparison, home, True)
 
 
-def _deletions(comparison: Comparison, result: Unusual) -> dict[str, dict[str, Any]]:
-    """Return what LeRobot's command for editing needs to delete unusual episodes, by dataset."""
+def _write_deletions(comparison: Comparison, result: Unusual, home: Path) -> Iterator[str]:
+    """Write which episodes of LeRobot datasets to delete, as LeRobot takes it; say how."""
+    from pivec.files import atomic_write
     from pivec.report import UNUSUAL
+    from pivec.states import dataset_episode
 
-    found = {}
     for info in comparison.space.descriptions.policies:
-        rows = [row for row in result.episodes if row.policy == info.label and row.times >= UNUSUAL]
         kind, _, folder = info.source.partition(":")
-        if not rows or kind != "lerobot":
+        if kind != "lerobot" or info.label not in {row.policy for row in result.policies}:
             continue
-        numbers = info.metadata.get("episode_index")
-        episodes = sorted(numbers[row.episode] if numbers else row.episode for row in rows)
-        found[info.label] = {
-            "repo_id": info.label,
-            "root": os.path.abspath(os.path.expanduser(folder)),
-            "new_repo_id": f"{info.label}_edited",
-            "operation": {"type": "delete_episodes", "episode_indices": episodes},
-        }
-    return found
-
-
-def _edit_command(settings: dict[str, Any]) -> str:
-    words = ["lerobot-edit-dataset"]
-    for name, value in settings.items():
-        parts = value if isinstance(value, dict) else {"": value}
-        for part, own in parts.items():
-            words += [f"--{name}{'.' * bool(part)}{part}", str(own)]
-    return shlex.join(words)
+        rows = [row for row in result.episodes if row.policy == info.label and row.times >= UNUSUAL]
+        if not rows:
+            yield f"No episode of {info.label} is {UNUSUAL:g} times as far as usual: none to delete"
+            continue
+        episodes = sorted(dataset_episode(info, row.episode) for row in rows)
+        root = os.path.abspath(os.path.expanduser(folder))
+        known = {"repo_id": info.label, "root": root, "new_repo_id": f"{info.label}_edited"}
+        edit = {"type": "delete_episodes", "episode_indices": episodes}
+        file = home / f"delete-{file_name(info.label)}.json"
+        with atomic_write(file, "w") as written:
+            json.dump(known | {"operation": edit}, written, indent=1)
+        flags = known | {f"operation.{name}": str(value) for name, value in edit.items()}
+        words = [word for name, value in flags.items() for word in (f"--{name}", value)]
+        command = shlex.join(["lerobot-edit-dataset", *words])
+        yield f"To delete the {len(rows)} farthest episodes of {info.label} ({file}): {command}"
 
 
 @with_options(EngineOptions, FigureOptions)

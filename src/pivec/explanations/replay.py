@@ -40,7 +40,7 @@ from pivec.rollouts import (
     play_here,
     row_times,
 )
-from pivec.states import Store, is_filmed, is_recorded
+from pivec.states import Store, dataset_episode, is_filmed, is_recorded
 
 if TYPE_CHECKING:
     from pivec.states.robots import Film
@@ -237,10 +237,10 @@ class Replayer:
         films = self._films[info.label]
         if isinstance(films, CannotReplay):
             raise films
-        own = info.metadata.get("episode_index") or range(len(films))
-        if number >= len(own) or own[number] not in films:
-            raise CannotReplay(f"the dataset of {info.label} has no video of its episode {number}")
-        return films[own[number]]
+        known = dataset_episode(info, number)
+        if known not in films:
+            raise CannotReplay(f"the dataset of {info.label} has no video of its episode {known}")
+        return films[known]
 
     def _policy(self, label: str) -> NamedPolicy:
         if label not in self._bound:

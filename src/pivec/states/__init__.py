@@ -38,6 +38,7 @@ from pivec.states.derived import warn_of_constants as warn_of_constants
 from pivec.states.folders import without_credentials as without_credentials
 from pivec.states.recorded import RecordedPolicy as RecordedPolicy
 from pivec.states.recorded import RecordedStates as RecordedStates
+from pivec.states.recorded import dataset_episode as dataset_episode
 from pivec.states.recorded import find_recorded as find_recorded
 from pivec.states.recorded import import_recorded as import_recorded
 from pivec.states.recorded import is_filmed as is_filmed

@@ -115,7 +115,7 @@ def find_recorded(spec: Any, options: TableOptions | None = None) -> list[Record
             from pivec.states.minari import find_dataset, find_minari
 
             folder, size = find_dataset(where.partition("#")[0])
-            with _about(folder):
+            with naming_it(folder):
                 return _find_confined(_Source(find_minari, (folder, where), size))
         if kind == "store":
             store = Store.find(os.path.expanduser(where))
@@ -168,7 +168,7 @@ def _policies_in_file(path: Path, home: Path, options: TableOptions) -> list[Rec
         from pivec.states.robots import find_lerobot, lerobot_files, lerobot_name
 
         label = inner.as_posix() if inner.parts else lerobot_name(path)
-        with _about(path), naming(path, "a LeRobot dataset", BadData):
+        with naming_it(path), naming(path, "a LeRobot dataset", BadData):
             digest, size = lerobot_files(path)
             return _find_confined(_Source(find_lerobot, (path, label, options, digest), size))
     if suffix not in _SUFFIXES:
@@ -178,7 +178,7 @@ def _policies_in_file(path: Path, home: Path, options: TableOptions) -> list[Rec
         )
     label, is_bounded = inner.with_suffix("").as_posix(), suffix in (".npz", ".npy")
     group = inner.parent.as_posix() if inner.parent != Path() else home.resolve().name
-    with _about(path), naming(path, "recorded states", BadData):
+    with naming_it(path), naming(path, "recorded states", BadData):
         if not is_bounded:
             confined.start("pivec.states.readers")  # while the digest is computed
         arguments = path, label, group, options, digest_of(path)
@@ -211,7 +211,7 @@ def _find_in_file(
 
 
 @contextlib.contextmanager
-def _about(path: Path) -> Iterator[None]:
+def naming_it(path: Path) -> Iterator[None]:
     """Name the file in errors, which may be clauses that refer to it as "it"."""
     try:
         yield
@@ -258,7 +258,7 @@ def _find_confined(source: _Source) -> list[RecordedPolicy]:
 def _read_confined(source: _Source, number: int, read_bytes: dict[int, int]) -> Iterator[Episode]:
     count, read_bytes[number], batch = 0, 0, [None]
     while batch:
-        with _about(source.arguments[0]):
+        with naming_it(source.arguments[0]):
             batch, n_bytes = confined.call(_read, (source, number, count), source.size, _MOST_BYTES)
             read_bytes[number] += n_bytes
             Budget(source.size + _ONE_HOT, "it", _MOST_BYTES).spend(sum(read_bytes.values()))
@@ -384,6 +384,13 @@ def lerobot_datasets(folder: Path) -> list[Path]:
 def is_filmed(info: PolicyInfo) -> bool:
     """Return whether a policy is a LeRobot dataset with videos."""
     return info.source.startswith("lerobot:") and "camera" in info.metadata
+
+
+def dataset_episode(info: PolicyInfo, number: int) -> int:
+    """Return the number that an episode of a LeRobot dataset has there, if some are missing."""
+    known = info.metadata.get("episode_index")
+    own = known[number : number + 1] if isinstance(known, list) else []
+    return own[0] if own and isinstance(own[0], int) else number
 
 
 def is_recorded(thing: object) -> bool:

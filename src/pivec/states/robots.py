@@ -23,8 +23,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from pivec.errors import BadData, MissingExtra, PivecError, PivecWarning, UsageError, did_you_mean
-from pivec.files import Budget, digest_of, open_regular, read_regular, regular_files
+from pivec.errors import BadData, MissingExtra, PivecWarning, UsageError, did_you_mean
+from pivec.files import Budget, digest_of, naming, open_regular, read_regular, regular_files
 from pivec.options import TableOptions
 from pivec.parallel import confined
 from pivec.policies import PolicyInfo, natural_key
@@ -38,7 +38,7 @@ from pivec.states.readers import (
     open_hdf5,
     open_table,
 )
-from pivec.states.recorded import LEROBOT, RecordedPolicy, is_lerobot
+from pivec.states.recorded import LEROBOT, RecordedPolicy, is_lerobot, naming_it
 from pivec.states.store import json_digest
 from pivec.states.visited import EPISODE
 
@@ -272,16 +272,13 @@ class Film:
 
     def pictures(self, steps: Collection[int]) -> Iterator[tuple[int, NDArray[np.uint8]]]:
         """Decode the frames of steps, in a child process."""
-        wanted, size = sorted(steps), self.path.stat().st_size
+        wanted = sorted(steps)
         for first in range(0, len(wanted), _AT_ONCE):
             part = wanted[first : first + _AT_ONCE]
             times = [self.start + step / self.fps for step in part]
-            try:
-                found = confined.call(
-                    _decode, (self.path, times, 0.5 / self.fps), size, seconds=_SECONDS
-                )
-            except PivecError as error:
-                raise BadData(f"the video {self.path} is not readable: {error}") from error
+            with naming_it(self.path), naming(self.path, "a video", BadData):
+                size, item = self.path.stat().st_size, (self.path, times, 0.5 / self.fps)
+                found = confined.call(_decode, item, size, seconds=_SECONDS)
             yield from zip(part, found, strict=True)
 
 
@@ -293,16 +290,18 @@ def films_of(places: Sequence[Path], digest: str) -> dict[int, Film]:
     folder = next(filter(is_lerobot, places), None)
     if folder is None:
         raise BadData(f"the dataset {places[0]} is no longer there")
-    now, size = lerobot_files(folder)
-    if now != digest:
-        raise BadData(f"{folder} has changed since its states were read: compare again")
     import_av()
-    found = {}
-    for number, film in confined.call(_locate, folder, size, MAX_BYTES).items():
-        is_here = film.path.resolve().is_relative_to(_repository(folder).resolve())
-        if is_here and film.path.is_file():
-            found[number] = film
-    return found
+    with naming_it(folder), naming(folder, "a LeRobot dataset", BadData):
+        now, size = lerobot_files(folder)
+        if now != digest:
+            raise BadData("it has changed since its states were read: compare again")
+        films: dict[int, Film] = confined.call(_locate, folder, size, MAX_BYTES)
+        home = _repository(folder).resolve()
+        return {
+            number: film
+            for number, film in films.items()
+            if film.path.resolve().is_relative_to(home) and film.path.is_file()
+        }
 
 
 def _locate(folder: Path) -> dict[int, Film]:
@@ -343,12 +342,12 @@ def _decode(item: tuple[Path, Sequence[float], float]) -> list[NDArray[np.uint8]
             while shown is None or now < time - half:
                 shown = next(frames, None)
                 if shown is None:
-                    raise BadData(f"has no frame at {time:.2f} s")
+                    raise BadData(f"it has no frame at {time:.2f} s")
                 now = float(shown.time or 0.0)
                 if shown.width * shown.height > _PIXELS:
-                    raise BadData(f"has frames of {shown.width} x {shown.height} pixels")
+                    raise BadData(f"it has frames of {shown.width} x {shown.height} pixels")
             if abs(now - time) > 2 * half:
-                raise BadData(f"has no frame at {time:.2f} s, only at {now:.2f} s")
+                raise BadData(f"it has no frame at {time:.2f} s, only at {now:.2f} s")
             width = min(_WIDTH, shown.width)
             height = max(1, round(shown.height * width / shown.width))
             scaled = shown.reformat(width, height, format="rgb24", interpolation="AREA")
