@@ -100,7 +100,7 @@ class Replay:
 class Scene:
     """What episodes are rendered with: environment, features of a state, frames per second."""
 
-    environment: Environment | None  # None if all have films
+    environment: Environment | None  # None for films
     features: Features | None
     fps: float = 30.0
 
@@ -329,16 +329,17 @@ def clip_jobs(plans: Sequence[ClipPlan], replayer: Replayer, folder: Path) -> li
     """List what `render` takes for clips."""
     jobs: list[Any] = []
     for plan in plans:
-        scene = plan.reason or replayer.scene_of([segment.replay for segment in plan.segments])
-        if isinstance(scene, str):
-            jobs.append(scene)
+        labels = [segment.replay.label for segment in plan.segments]
+        if reason := plan.reason or replayer.problem(labels):
+            jobs.append(reason)
             continue
-        file = folder / (plan.file or _clip_name(scene, plan))
+        file = folder / (plan.file or _clip_name(replayer, plan))
         if not plan.file and file.exists() and plan.sheets(file)[1]:
             jobs.append(file)
             continue
-        draw = partial(draw_clip, scene, plan.segments, file, plan.seconds)
-        jobs.append(RenderJob(scene.name, draw, file, plan))
+        scenes = [replayer.scene_of(label) for label in labels]
+        draw = partial(draw_clip, scenes, plan.segments, file, plan.seconds)
+        jobs.append(RenderJob(scenes[0].name, draw, file, plan))
     return jobs
 
 
@@ -353,12 +354,10 @@ def frame_jobs(
     """
     jobs: list[Any] = []
     for replay, steps in wanted:
-        if isinstance(replay, CannotReplay):
-            jobs.append(str(replay))
+        if isinstance(replay, CannotReplay) or (problem := replayer.problem([replay.label])):
+            jobs.append(str(replay) if isinstance(replay, CannotReplay) else problem)
             continue
-        if isinstance(scene := replayer.scene_of([replay]), str):
-            jobs.append(scene)
-            continue
+        scene = replayer.scene_of(replay.label)
         files = {
             step: Path(folder) / f"{frame_name(scene.environment, replay, step)}.webp"
             for step in sorted(set(steps))
@@ -409,10 +408,11 @@ def frame_name(world: Environment | None, replay: Replay, step: int) -> str:
     return f"{digest.hexdigest()[:24]}-{step}"
 
 
-def _clip_name(scene: Scene, plan: ClipPlan) -> str:
+def _clip_name(replayer: Replayer, plan: ClipPlan) -> str:
     known = []
     for segment in plan.segments:
-        name = frame_name(scene.environment, segment.replay, segment.last)
+        world = replayer.scene_of(segment.replay.label).environment
+        name = frame_name(world, segment.replay, segment.last)
         known += [name, segment.replay.label, segment.first, segment.is_end, *segment.captions]
     text = json.dumps([known, plan.seconds, _LAYOUT])
     return f"{hashlib.sha256(text.encode()).hexdigest()[:24]}.webp"
@@ -585,34 +585,39 @@ def pace(n_steps: int, fps: float, seconds: float) -> tuple[int, float]:
 
 
 def draw_clip(
-    scene: Scene,
+    scenes: Sequence[Scene],
     segments: Sequence[Segment],
     file: Path,
     seconds: float,
     tell: Callable[[Drawn], None] = _ignore,
 ) -> Files:
-    """Draw segments side by side in an animated picture; those of a WebP also on sheets."""
+    """Draw segments side by side in an animated picture; those of a WebP also on sheets.
+
+    Each segment has its scene; the frame rate is that of the first.
+    """
+    fps = scenes[0].fps
     with_sheets = file.suffix == ".webp"
     n_steps = max(segment.last - segment.first for segment in segments)
-    every, duration = pace(n_steps, scene.fps, seconds)
+    every, duration = pace(n_steps, fps, seconds)
     wanted = [{*segment.steps(every)} for segment in segments]
     sparse = 1  # every how many steps there is a frame on a sheet
     if with_sheets:
         # Drawn twice, since a reader waits for them.
-        first = [next(_drawn(scene, own, [own.first]))[1] for own in segments]
+        pairs = zip(scenes, segments, strict=True)
+        first = [next(_drawn(scene, own, [own.first]))[1] for scene, own in pairs]
         tell(Drawn(0.0, tuple(FirstFrame(_webp(x, 75, 2), *x.size) for x in first)))
         area = max(image.width * image.height for image in first)
         sparse = max(1, math.ceil((n_steps + 1) * area / _SHEET_PIXELS))
         wanted = [own | {*s.steps(sparse)} for own, s in zip(wanted, segments, strict=True)]
     images: list[dict[int, Any]] = [{} for _ in segments]
-    for segment, steps, own in zip(segments, wanted, images, strict=True):
+    for scene, segment, steps, own in zip(scenes, segments, wanted, images, strict=True):
         for step, image in _drawn(scene, segment, steps):
             own[step] = image
             tell(Drawn(_DRAWING * sum(map(len, images)) / sum(map(len, wanted))))
     files = {file: _animation(segments, images, file.suffix, every, duration)}
     if with_sheets:
         tell(Drawn(_ENCODED))
-        files |= _sheets(segments, images, file, sparse, scene.fps)
+        files |= _sheets(segments, images, file, sparse, fps)
     return files
 
 

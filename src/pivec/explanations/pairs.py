@@ -42,6 +42,7 @@ from pivec.explanations.rules import Rules, separating_rules
 from pivec.files import file_name
 from pivec.policies import fingerprint_of
 from pivec.results import Explanation, Row, plain
+from pivec.states import is_filmed
 from pivec.statistics import MARGIN, RATE, benjamini_hochberg
 from pivec.text import rounded
 
@@ -438,7 +439,7 @@ def _plan_clips(
 ) -> list[ClipPlan]:
     """Plan clips of the largest difference, then of both policies from the same seeds."""
     (a, b), length = explanation.labels, _clip_steps(replayer, explanation.labels[0])
-    is_filmed = any(map(replayer.is_filmed, (a, b)))
+    filmed = any(is_filmed(comparison.find(label)) for label in (a, b))
 
     def largest() -> tuple[str, list[Segment]]:
         """Take the segment of each policy in which it differs most from the other."""
@@ -473,14 +474,14 @@ def _plan_clips(
             seed = f"the seed of its stored episode {first.episode}"
         else:
             first, seed = replayer.on_seed(a, number), "a seed"
-        replays = first, stored(b, number) if is_filmed else replayer.on_seed(b, first.seed)
+        replays = first, stored(b, number) if filmed else replayer.on_seed(b, first.seed)
         segments = [
             Segment.of(comparison, replay, 0, min(replay.last, _FROM_START * length))
             for replay in replays
         ]
         ends = " and ".join(str(segment.last) for segment in segments)
         which = f"both from seed {first.seed} ({seed}, not chosen for what happens)"
-        if is_filmed:
+        if filmed:
             which = f"their episodes {number} (not chosen for what happens)"
         caption = f"{a}; {b}; {which}, up to step {ends}"
         return caption, segments
@@ -490,7 +491,7 @@ def _plan_clips(
     if comparison.has_states(explanation.labels) and comparison.has_regions and significant:
         plans.append(ClipPlan.of("Where the difference is largest", largest))
     for number in range(n_clips - len(plans)):
-        title = "Recorded episodes" if is_filmed else "Both from the same initial state"
+        title = "Recorded episodes" if filmed else "Both from the same initial state"
         title += ", another episode" if number else ""
         plans.append(ClipPlan.of(title, same_seed, number))
     return plans
@@ -498,9 +499,9 @@ def _plan_clips(
 
 def _clip_steps(replayer: Replayer, label: str) -> int:
     """Return the number of steps that fill a clip in the environment's time."""
-    if math.isnan(fps := replayer.fps_of(label)):
+    if replayer.problem([label]):
         return _MAX_STEPS  # the clips themselves will say why
-    return min(_MAX_STEPS, max(10, round(_SECONDS * fps)))
+    return min(_MAX_STEPS, max(10, round(_SECONDS * replayer.scene_of(label).fps)))
 
 
 def plan_first_episode(

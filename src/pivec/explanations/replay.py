@@ -5,7 +5,6 @@ An episode follows from its seed and its policy alone, so a store need not keep 
 
 from __future__ import annotations
 
-import math
 import os
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -165,23 +164,17 @@ class Replayer:
         world = replace(world, one_by_one=n_inputs(view) > 1)
         return Scene(world, view, float(fps) if fps and 0 < fps < np.inf else 30.0)
 
-    def scene_of(self, replays: Sequence[Replay]) -> Scene | str:
-        """Return what replays are rendered with, or why they cannot be."""
-        films = [replay.film for replay in replays if replay.film is not None]
-        if films and len(films) == len(replays):
-            return Scene(None, None, films[0].fps)
-        found: Scene | CannotReplay = _attempt(lambda: self.scene)
-        return str(found) if isinstance(found, CannotReplay) else found
+    def scene_of(self, label: str) -> Scene:
+        """What episodes of a policy are rendered with: `scene`, or the films of a dataset."""
+        info = self._infos.get(label)
+        if info is not None and is_filmed(info):
+            return Scene(None, None, next(iter(self._films_of(info).values())).fps)
+        return self.scene
 
-    def is_filmed(self, label: str) -> bool:
-        """Return whether a policy is a dataset with videos."""
-        return label in self._infos and is_filmed(self._infos[label])
-
-    def fps_of(self, label: str) -> float:
-        """Return the frames per second of a policy's episodes; NaN if none can be shown."""
-        filmed = self.is_filmed(label)
-        found = _attempt(lambda: self._film(self._infos[label], 0) if filmed else self.scene)
-        return math.nan if isinstance(found, CannotReplay) else float(found.fps)
+    def problem(self, labels: Sequence[str] = ()) -> str:
+        """Say why nothing, or nothing of these policies, can be rendered; empty if it can."""
+        reasons = [_attempt(self.scene_of, label) for label in labels or [""]]
+        return next((str(found) for found in reasons if isinstance(found, CannotReplay)), "")
 
     def _feature_policy(self, source: str, fingerprint: str) -> NamedPolicy:
         """Find the policy whose hidden layer made the states."""
@@ -215,7 +208,10 @@ class Replayer:
             )
         if is_filmed(record.info):
             none = np.empty((episode.n_steps, 0))
-            actions, film = episode.actions, self._film(record.info, number)
+            actions, films = episode.actions, self._films_of(record.info)
+            film = films.get(dataset_episode(record.info, number))
+            if film is None:
+                raise CannotReplay(f"the dataset of {label} has no video of episode {number}")
             moves = none if actions is None or every > 1 else actions
             known = label, record.info.identity, episode.seed, moves, episode.states, number
             return Replay(*known, film=film)
@@ -225,8 +221,8 @@ class Replayer:
             )
         return episode, every
 
-    def _film(self, info: PolicyInfo, number: int) -> Film:
-        """Find the film of an episode in the dataset that it was read from."""
+    def _films_of(self, info: PolicyInfo) -> dict[int, Film]:
+        """Find the films of a dataset's episodes, by their numbers there."""
         from pivec.states.robots import films_of
 
         if info.label not in self._films:
@@ -237,10 +233,7 @@ class Replayer:
         films = self._films[info.label]
         if isinstance(films, CannotReplay):
             raise films
-        known = dataset_episode(info, number)
-        if known not in films:
-            raise CannotReplay(f"the dataset of {info.label} has no video of its episode {known}")
-        return films[known]
+        return films
 
     def _policy(self, label: str) -> NamedPolicy:
         if label not in self._bound:

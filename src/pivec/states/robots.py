@@ -297,11 +297,14 @@ def films_of(places: Sequence[Path], digest: str) -> dict[int, Film]:
             raise BadData("it has changed since its states were read: compare again")
         films: dict[int, Film] = confined.call(_locate, folder, size, MAX_BYTES)
         home = _repository(folder).resolve()
-        return {
+        found = {
             number: film
             for number, film in films.items()
             if film.path.resolve().is_relative_to(home) and film.path.is_file()
         }
+        if not found:
+            raise BadData("it has no videos here: download it with them")
+        return found
 
 
 def _locate(folder: Path) -> dict[int, Film]:
