@@ -100,14 +100,9 @@ class Replay:
 class Scene:
     """What episodes are rendered with: environment, features of a state, frames per second."""
 
-    environment: Environment | None  # None for films
+    environment: Environment
     features: Features | None
     fps: float = 30.0
-
-    @property
-    def name(self) -> str:
-        """What is rendered, for errors."""
-        return "the video" if self.environment is None else self.environment.name
 
 
 @dataclass(frozen=True)
@@ -339,7 +334,7 @@ def clip_jobs(plans: Sequence[ClipPlan], replayer: Replayer, folder: Path) -> li
             continue
         scenes = [replayer.scene_of(label) for label in labels]
         draw = partial(draw_clip, scenes, plan.segments, file, plan.seconds)
-        jobs.append(RenderJob(scenes[0].name, draw, file, plan))
+        jobs.append(RenderJob(scenes[0].environment.name, draw, file, plan))
     return jobs
 
 
@@ -365,7 +360,7 @@ def frame_jobs(
         missing = {step: file for step, file in files.items() if not file.exists()}
         if missing:
             draw = partial(draw_frames, scene, replay.until(max(missing)), missing)
-            jobs.append(RenderJob(scene.name, draw, files))
+            jobs.append(RenderJob(scene.environment.name, draw, files))
         else:
             jobs.append(files)
     return jobs
@@ -396,12 +391,11 @@ def record_episodes(
     return written
 
 
-def frame_name(world: Environment | None, replay: Replay, step: int) -> str:
+def frame_name(world: Environment, replay: Replay, step: int) -> str:
     """Name a frame by all it depends on: environment, policy, actions and states until then."""
-    shown = None if world is None else world.to_json()
+    known = [world.to_json(), gymnasium.__version__, replay.fingerprint, replay.seed, _WIDTH]
     if replay.film is not None:
-        shown = {"film": replay.film.start, "episode": replay.episode}
-    known = [shown, gymnasium.__version__, replay.fingerprint, replay.seed, _WIDTH]
+        known += [replay.film.start, replay.episode]
     digest = hashlib.sha256(json.dumps(known, default=repr).encode())
     # States and actions count too: the fingerprint of a function is just its name.
     digest.update(replay.states[: step + 1].tobytes() + replay.actions[:step].tobytes())
@@ -488,8 +482,8 @@ def render(
 def pictures(scene: Scene, replay: Replay, steps: Collection[int]) -> Iterator[tuple[int, Pixels]]:
     """Step through a replay, or decode its film; yield each wanted step and its picture."""
     world, view = scene.environment, scene.features
-    if world is None or replay.film is not None:
-        yield from replay.film.pictures(steps) if replay.film is not None else ()
+    if replay.film is not None:
+        yield from replay.film.pictures(steps)
         return
     try:
         env: Any = world.make(render_mode="rgb_array")

@@ -168,7 +168,8 @@ class Replayer:
         """What episodes of a policy are rendered with: `scene`, or the films of a dataset."""
         info = self._infos.get(label)
         if info is not None and is_filmed(info):
-            return Scene(None, None, next(iter(self._films_of(info).values())).fps)
+            film = next(iter(self._films_of(info).values()))
+            return Scene(Environment("the video"), None, film.fps)
         return self.scene
 
     def problem(self, labels: Sequence[str] = ()) -> str:
@@ -264,9 +265,7 @@ class Replayer:
             features=self.scene.features,
             backend="gymnasium",
         )
-        [played] = play_here(
-            self.scene.environment or self.environment, [policy], options, quotas=[quota]
-        )
+        [played] = play_here(self.scene.environment, [policy], options, quotas=[quota])
         return {episode.seed: episode for episode in played.episodes}
 
     def _verified(
