@@ -151,15 +151,21 @@ class _Info:
 
 def _names(column: str, about: Mapping[str, Any]) -> list[str]:
     """Name the values of a column, as its motors or axes if they are known."""
-    names, width = about.get("names"), math.prod(about.get("shape") or (1,))
+    names, plain = about.get("names"), _indexed(column, about.get("shape") or (1,))
     if isinstance(names, Mapping):  # of parts, or the number of each name
         parts = list(names.values())
         is_numbered = all(isinstance(part, int) for part in parts)
         lists = [part for part in parts if isinstance(part, list)]
         names = sorted(names, key=names.__getitem__) if is_numbered else [*chain(*lists)]
-    if isinstance(names, list) and len(names) == width == len(set(map(str, names))):
+    if isinstance(names, list) and len(names) == len(plain) == len(set(map(str, names))):
         return list(map(str, names))
-    return [column] if width == 1 else [f"{column}[{i}]" for i in range(width)]
+    return plain
+
+
+def _indexed(name: str, shape: Sequence[int]) -> list[str]:
+    """Name the values of an array: by its name alone if there is only one."""
+    n = math.prod(shape)
+    return [name] if n == 1 else [f"{name}[{i}]" for i in range(n)]
 
 
 def find_lerobot(
@@ -395,11 +401,7 @@ def find_robomimic(path: Path, info: PolicyInfo, options: TableOptions) -> list[
             )
         if not options.feature_columns:
             _warn_of_ignored(path, [name for name in arrays if name not in keys])
-        names = [
-            key if arrays[key].ndim == 1 else f"{key}[{i}]"
-            for key in keys
-            for i in range(math.prod(arrays[key].shape[1:]))
-        ]
+        names = [name for key in keys for name in _indexed(key, arrays[key].shape[1:])]
         has_actions, spacing = "actions" in data[demos[0]], math.nan
         with contextlib.suppress(KeyError, ValueError, TypeError, ZeroDivisionError):
             spacing = 1 / float(json.loads(data.attrs["env_args"])["env_kwargs"]["control_freq"])
@@ -478,9 +480,7 @@ def find_rlds(folder: Path) -> list[RecordedPolicy]:
     read = partial(_rlds_episodes, builder, tensorflow_datasets.as_numpy)
     seen = next(_rlds_steps(builder, tensorflow_datasets.as_numpy))[0][0]["observation"]
     flat = _flat(seen)
-    names = [
-        key if v.ndim == 0 else f"{key}[{i}]" for key, v in flat.items() for i in range(v.size)
-    ]
+    names = [name for key, value in flat.items() for name in _indexed(key, value.shape)]
     _warn_of_ignored(folder, [key for key in seen if key not in flat])
     return [RecordedPolicy(info, read, names=tuple(names))]
 
