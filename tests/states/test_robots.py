@@ -314,6 +314,8 @@ def test_rlds_is_read_by_tensorflow_datasets(tmp_path, monkeypatch):
     np.testing.assert_array_equal(data.returns, np.ones(6))
     assert data.outcomes["task"].tolist() == ["pick"] * 6
     np.testing.assert_array_equal(data.outcomes["success"], [len(walk) % 2 for walk in made])
+    with pytest.raises(UsageError, match="do not apply"):
+        find_recorded(f"rlds:{folder}", TableOptions(policy_column="task"))
     about.write_text('[{"pythonClassName": "evil.module.Feature"}]')
     with pytest.raises(BadData, match="evil"):
         find_recorded(f"rlds:{folder}")

@@ -123,6 +123,8 @@ def find_recorded(spec: Any, options: TableOptions | None = None) -> list[Record
         if kind == "rlds":
             from pivec.states.robots import find_rlds
 
+            if chosen != TableOptions():
+                raise UsageError("options about columns do not apply to RLDS datasets: omit them")
             return find_rlds(Path(where).expanduser())
         if kind == "lerobot":
             from pivec.states.robots import lerobot_folder

@@ -135,8 +135,9 @@ class _Info:
         for name in (*features, *actions):
             kind = self.features.get(name, {}).get("dtype", "")
             if not kind.startswith(("float", "int", "uint", "bool")):
+                why = f" (but {kind})" if kind else did_you_mean(name, self.features)
                 raise UsageError(
-                    f"it has no numbers called {name!r}{did_you_mean(name, self.features)}, but "
+                    f"it has no numbers called {name!r}{why}, only "
                     f"{', '.join(map(repr, self.features))}: choose others with --feature-columns "
                     "and --action-columns of `pivec import`"
                 )
@@ -400,7 +401,8 @@ def find_robomimic(path: Path, info: PolicyInfo, options: TableOptions) -> list[
                 "--feature-columns of `pivec import`"
             )
         if not options.feature_columns:
-            _warn_of_ignored(path, [name for name in arrays if name not in keys])
+            hint = " (choose with --feature-columns of `pivec import`)"
+            _warn_of_ignored(path, [name for name in arrays if name not in keys], hint)
         names = [name for key in keys for name in _indexed(key, arrays[key].shape[1:])]
         has_actions, spacing = "actions" in data[demos[0]], math.nan
         with contextlib.suppress(KeyError, ValueError, TypeError, ZeroDivisionError):
@@ -514,12 +516,10 @@ def _rlds_episodes(builder: Any, as_numpy: Callable[[Any], Any]) -> Iterator[Epi
         yield replace(episode, outcomes=_outcomes(found))
 
 
-def _warn_of_ignored(source: Path, names: Sequence[str]) -> None:
+def _warn_of_ignored(source: Path, names: Sequence[str], hint: str = "") -> None:
     if names:
-        _warn(
-            f"{source}: observations that are not part of the states are ignored: "
-            f"{', '.join(map(repr, names))} (see --feature-columns of `pivec import`)"
-        )
+        known = ", ".join(map(repr, names))
+        _warn(f"{source}: observations that are not part of the states are ignored: {known}{hint}")
 
 
 def _warn(text: str) -> None:
