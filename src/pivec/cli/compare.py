@@ -98,7 +98,7 @@ def _compare(
         print_summary(result.findings)
         if words := background_words(RunLog(out).settings):
             say(words)
-    illustrate(result, not quiet, format=options["format"])
+    illustrate(result, options["format"], not quiet)
     say(f"Report: {result.report}")
 
 

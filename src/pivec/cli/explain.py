@@ -36,12 +36,11 @@ from pivec.text import n_policies
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from pivec.explanations import Clip, Overview, PairExplanation, Regions, Unusual
-    from pivec.report import Links
+    from pivec.explanations import Clip, Overview, PairExplanation, Unusual
     from pivec.workflows import Comparison
 
+Page = Callable[..., str]  # of a result, the command, and the links to other pages
 _BEHAVIOURS = 8  # whose typical policies are filmed
-_LISTED = 10  # unusual episodes
 
 FolderOrData = Annotated[
     Path,
@@ -131,7 +130,6 @@ def explain(
     from pivec.explanations import FOLDER, pair_folder
     from pivec.files import check_folder
     from pivec.report import (
-        Links,
         group_explanation_html,
         overview_html,
         pair_html,
@@ -149,7 +147,7 @@ def explain(
     comparison = load_comparison(folder)
     result: Any
     show: Callable[[Any], None]
-    page: Callable[[Any, str, Links], str]
+    page: Page
     name, show, page = "", print_overview, overview_html
     if run is not None:
         result = comparison.explain_run(run, level=level)
@@ -173,8 +171,7 @@ def explain(
         show(result)
     progress, replay = not (quiet or as_json), ReplayOptions(**options)
     result = _with_media(result, comparison, home, frames, clips, replay, progress)
-    html = page(result, command_line(), Links(comparison.folder, home / "explain.html"))
-    _write(home / "explain", result.to_json(), result.figure(), kind, html, as_json)
+    _publish(comparison, result, home / "explain.html", page, kind, as_json)
     if not as_json:
         print_written(home, result)
     _update_site(comparison, home, as_json)
@@ -245,25 +242,26 @@ def _with_media(
     return replace(result, differences=pairs, behaviours=films)
 
 
-def _write(
-    stem: Path,
-    content: dict[str, Any],
-    figure: Figure,
-    kind: str,
-    page: str = "",
-    as_json: bool = False,
-) -> None:
-    """Write a result as JSON, figure and page, and print the JSON if that is asked for."""
+def _write(stem: Path, content: dict[str, Any], figure: Figure, kind: str) -> None:
+    """Write a result as JSON and figure."""
     from pivec.figures import save_figure
     from pivec.files import atomic_write, make_folder
-    from pivec.report import say_json, write_page
 
     make_folder(stem.parent)
     with atomic_write(stem.with_suffix(".json"), "w") as file:
         json.dump(content, file, indent=1, allow_nan=False)
     save_figure(figure, stem.with_suffix(f".{kind}"))
-    if page:
-        write_page(stem.with_suffix(".html"), page)
+
+
+def _publish(
+    comparison: Comparison, result: Any, file: Path, page: Page, kind: str, as_json: bool
+) -> None:
+    """Write a result as JSON, figure and page, and print the JSON if that is asked for."""
+    from pivec.report import Links, say_json, write_page
+
+    content = result.to_json()
+    _write(file.with_suffix(""), content, result.figure(), kind)
+    write_page(file, page(result, command_line(), Links(comparison.folder, file)))
     if as_json:
         say_json(content)
 
@@ -319,32 +317,21 @@ def regions(
 
     Writes regions.json, regions.png and regions.html.
     """
-    from pivec.report import print_regions
+    from pivec.report import print_regions, regions_html
     from pivec.workflows import load_comparison
 
-    comparison = load_comparison(folder)
+    kind, comparison = figure_format(options), load_comparison(folder)
     home = make_folder(out or comparison.folder)
-    quiet = quiet or as_json
-    result = _regions(comparison, home, frames, progress=not quiet, as_json=as_json, **options)
-    if not quiet:
+    pictures = home / "frames" if frames else None
+    result = comparison.regions(frames=pictures, progress=not quiet, **options)
+    _publish(comparison, result, home / "regions.html", regions_html, kind, as_json)
+    if not (quiet or as_json):
         print_regions(result, top)
     if not as_json:
         for note in result.notes:
             say(f"Note: {note}")
         say(f"Page: {home / 'regions.html'}")
-    _update_site(comparison, home, quiet)
-
-
-def _regions(
-    comparison: Comparison, home: Path, frames: bool, *, as_json: bool = False, **options: Any
-) -> Regions:
-    from pivec.report import Links, regions_html
-
-    kind = figure_format(options)
-    result = comparison.regions(frames=home / "frames" if frames else None, **options)
-    page = regions_html(result, Links(comparison.folder, home / "regions.html"))
-    _write(home / "regions", result.to_json(), result.figure(), kind, page, as_json)
-    return result
+    _update_site(comparison, home, quiet or as_json)
 
 
 @with_options(ReplayOptions, FigureOptions)
@@ -377,64 +364,54 @@ def unusual(
     Writes unusual.json, unusual.png and unusual.html; for LeRobot datasets also delete-NAME.json,
     the settings of lerobot-edit-dataset to delete episodes at least twice as far as usual.
     """
-    from pivec.report import print_unusual
+    from pivec.report import print_unusual, unusual_html
     from pivec.states import is_recorded
     from pivec.workflows import compare, load_comparison
 
-    quiet = quiet or as_json
-    name = os.fspath(folder)
+    kind, name = figure_format(options), os.fspath(folder)
     if is_recorded(name) and not (folder / "space").exists() and not (folder / "states").exists():
-        comparison = compare([name], out=out or Path("pivec-out"), progress=not quiet)
+        shown = not (quiet or as_json)
+        comparison = compare([name], out=out or Path("pivec-out"), progress=shown)
     else:
         comparison = load_comparison(folder)
     home = make_folder(out or comparison.folder)
-    result = _unusual(
-        comparison, home, labels, top, clips, progress=not quiet, as_json=as_json, **options
+    result = comparison.unusual(
+        labels,
+        top=top,
+        clips=home / "clips" if clips else None,
+        progress=not (quiet or as_json),
+        **options,
     )
-    if not quiet:
+    _publish(comparison, result, home / "unusual.html", unusual_html, kind, as_json)
+    if not (quiet or as_json):
         print_unusual(result)
     for words in _write_deletions(comparison, result, home):
         if not as_json:
             say(words)
     if not as_json:
         say(f"Page: {home / 'unusual.html'}")
-    _update_site(comparison, home, quiet)
+    _update_site(comparison, home, quiet or as_json)
 
 
-def _unusual(
-    comparison: Comparison,
-    home: Path,
-    labels: Sequence[str] | None,
-    top: int,
-    clips: bool,
-    *,
-    as_json: bool = False,
-    **options: Any,
-) -> Unusual:
-    from pivec.report import Links, unusual_html
-
-    kind, folder = figure_format(options), home / "clips" if clips else None
-    result = comparison.unusual(labels, top=top, clips=folder, **options)
-    page = unusual_html(result, command_line(), Links(comparison.folder, home / "unusual.html"))
-    _write(home / "unusual", result.to_json(), result.figure(), kind, page, as_json)
-    return result
-
-
-def illustrate(comparison: Comparison, progress: bool, **options: Any) -> None:
+def illustrate(comparison: Comparison, kind: str, progress: bool) -> None:
     """Show frames of datasets with videos: of regions, and clips of unusual episodes."""
+    from pivec.report import regions_html, unusual_html
     from pivec.states import is_filmed
     from pivec.states.robots import import_av
 
     known = comparison.space.descriptions.policies
     if not any(map(is_filmed, known)) or not comparison.stored.has_regions:
         return
-    home, chosen = comparison.folder, {"progress": progress, **options}
+    home, notes = comparison.folder, list[str]()
     try:
         import_av()
-        notes = _regions(comparison, home, True, **chosen).notes
-        notes += _unusual(comparison, home, None, _LISTED, True, **chosen).notes
+        regions = comparison.regions(frames=home / "frames", progress=progress)
+        _publish(comparison, regions, home / "regions.html", regions_html, kind, False)
+        unusual = comparison.unusual(clips=home / "clips", progress=progress)
+        _publish(comparison, unusual, home / "unusual.html", unusual_html, kind, False)
+        notes = [*regions.notes, *unusual.notes]
     except PivecError as error:
-        notes = (f"not everything has pictures: {error}",)
+        notes = [f"not everything has pictures: {error}"]
     for note in dict.fromkeys(notes):
         say(f"Note: {note}")
     _update_site(comparison, home, True)

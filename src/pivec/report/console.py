@@ -30,11 +30,10 @@ _ROUNDING = 1e-12  # of a distance
 def print_summary(findings: Findings) -> None:
     """Print a short summary: whether policies behave differently, and by how much."""
     measured = findings.measured
-    nearest = findings.nearest_different if len(findings.nearest_different) else measured.nearest
     rows = [
         (title, row)
-        for title, pairs in (("nearest", nearest), ("farthest", measured.farthest))
-        for row in findings.rows_of(pairs)[:3]
+        for title, pairs in zip(("nearest", "farthest"), findings.listed_pairs(3), strict=True)
+        for row in findings.rows_of(pairs)
     ]
     names = [name for _, row in rows for name in (row.policy, row.other)]
     brief = dict(

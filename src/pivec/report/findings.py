@@ -276,6 +276,13 @@ class Findings:
             return measured.nearest
         return measured.pairs.take(np.flatnonzero(measured.pairs.low > 0.0)[:_NEAREST])
 
+    def listed_pairs(self, most: int) -> tuple[Pairs, Pairs]:
+        """The nearest pairs that differ and the farthest; of few pairs, none is listed twice."""
+        near = self.nearest_different if len(self.nearest_different) else self.measured.nearest
+        far, n = self.measured.farthest, len(self.policies)
+        near = near.take(range(min(most, len(near))))
+        return near, far.take(range(min(most, len(far), n * (n - 1) // 2 - len(near))))
+
     @cached_property
     def notable_pairs(self) -> dict[str, tuple[int, int]]:
         """The nearest pair that differs, the farthest, and one that cannot be distinguished."""
@@ -285,10 +292,8 @@ class Findings:
         other = alike & (groups[pairs.i] != groups[pairs.j])
         sure = " that can be distinguished" if measured.n_known else ""
         chosen = {
-            f"The nearest pair{sure}": self.nearest_different.take(range(1))
-            if len(self.nearest_different)
-            else Pairs.of(),
-            "The farthest pair": measured.farthest,
+            f"The nearest pair{sure}": self.nearest_different,
+            "The farthest pair": self.listed_pairs(1)[1],
             f"A pair that {UNSURE}": pairs.take(
                 np.flatnonzero(other if other.any() else alike)[:1]
             ),

@@ -55,7 +55,6 @@ from pivec.text import (
     n_policies,
     percent,
     rounded,
-    shorten_names,
     thousands,
 )
 
@@ -215,7 +214,9 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
         finalize=lambda value: (
-            printable(value) if isinstance(value, str) and not hasattr(value, "__html__") else value
+            printable(value).replace(" %", "\u00a0%")
+            if isinstance(value, str) and not hasattr(value, "__html__")
+            else value
         ),
     )
     for function in (capitalized, interval, percent, rounded, shortened, thousands):
@@ -452,45 +453,22 @@ def report_html(
     )
 
 
-def _listed_pairs(findings: Findings) -> list[tuple[str, list[dict[str, Any]]]]:
+def _listed_pairs(findings: Findings) -> dict[str, list[tuple[int, int, PairRow]]]:
     """Return the nearest pairs that differ and the farthest ones, each list with its heading."""
-    measured = findings.measured
-    lists = {
-        "Nearest pairs that differ" if measured.n_known else "Nearest pairs": (
-            findings.nearest_different
-        ),
-        "Farthest pairs": measured.farthest,
-    }
-    found = {
-        heading: pairs.take(range(min(MAX_PAIRS, len(pairs)))) for heading, pairs in lists.items()
-    }
-    rows = {heading: findings.rows_of(pairs) for heading, pairs in found.items()}
-    labels = [name for own in rows.values() for row in own for name in (row.policy, row.other)]
-    names = dict(zip(labels, shorten_names(labels, 18), strict=True))
-    return [
-        (
-            heading,
-            [
-                {
-                    "i": i,
-                    "j": j,
-                    "names": (names[row.policy], names[row.other]),
-                    "distance": row.distance,
-                    "ends": interval(row.low, row.high, 2) if math.isfinite(row.low) else "",
-                    "title": f"{row.policy} and {row.other}",
-                }
-                for i, j, row in zip(pairs.i, pairs.j, rows[heading], strict=True)
-            ],
-        )
-        for heading, pairs in found.items()
+    near, far = findings.listed_pairs(MAX_PAIRS)
+    known = findings.measured.n_known
+    lists = {"Nearest pairs that differ" if known else "Nearest pairs": near, "Farthest pairs": far}
+    return {
+        heading: list(zip(pairs.i.tolist(), pairs.j.tolist(), findings.rows_of(pairs), strict=True))
+        for heading, pairs in lists.items()
         if len(pairs)
-    ]
+    }
 
 
 def waiting_html(title: str, words: str, notes: Sequence[str] = ()) -> str:
     """Render what a server sends before there is a page to show."""
     head: dict[str, Any] = {"title": title, "lead": words, "environment": "", "figures": {}}
-    return render("waiting.html", resource("page.css"), RELOAD, notes=notes, **head)
+    return render("waiting.html", "".join(map(resource, STYLES[:2])), RELOAD, notes=notes, **head)
 
 
 def summary(findings: Findings) -> str:

@@ -471,16 +471,6 @@ def deflated(values: ArrayLike, kind: str) -> bytes:
     return zlib.compress(array.view(np.uint8).reshape(-1, array.itemsize).T.tobytes())
 
 
-def unpacked(column: Column) -> Any:
-    """Read a column back: an array, or a list of texts."""
-    content = zlib.decompress(base64.b64decode(column["data"]))
-    if column["type"] == "text":
-        return content.decode().split("\n")
-    dtype = np.dtype(column["type"]).newbyteorder("<")
-    planes = np.frombuffer(content, np.uint8).reshape(dtype.itemsize, -1)
-    return np.ascontiguousarray(planes.T).view(dtype).ravel()
-
-
 def size_of(blob: Any) -> int:
     """Count the letters of all columns in a blob, which are nearly all of it."""
     if isinstance(blob, dict):

@@ -109,6 +109,9 @@ export const set = (patch: Partial<State>) => {
   notify(changed);
 };
 
+/** Returns whether a policy is neither found nor selected, if others are. */
+export const isFaded = (i: number): boolean => state.selection?.[i] === 0 || state.found?.[i] === 0;
+
 const FILTERS = ["hidden", "onlyClass", "last", "upTo", "data"];
 
 export const notify = (changed: Set<string>) => {

@@ -31,7 +31,7 @@ export const Facts = ({ row }: { row: number }) => {
     ["episodes", whole(episodes[row])],
     ["states", whole(states[row])],
     ["shown as", reference[row] === 1 && "policy of an earlier map"],
-    ["file", <span class="path">{source[row]}</span>],
+    ["file", source[row] && <span class="path">{source[row]}</span>],
   ];
   return (
     <dl class="facts">
@@ -84,6 +84,7 @@ export const Nearest = ({
 const Policy = ({ row, side }: { row: number; side: number }) => {
   const { data } = app,
     { label, features } = data,
+    alone = data.n === 1,
     made = useResult(measurer, [data]),
     spreads = useKept(
       useResult(() => spreadsOf(row, -1), [data, row]),
@@ -96,16 +97,16 @@ const Policy = ({ row, side }: { row: number; side: number }) => {
       <Head
         title={
           <span class="who">
-            <Badge side={side} />
+            {!alone && <Badge side={side} />}
             <PolicyName row={row} />
           </span>
         }
       >
-        <Button act={() => set({ a: -1, b: -1 })}>Clear</Button>
+        {!alone && <Button act={() => set({ a: -1, b: -1 })}>Clear</Button>}
       </Head>
       <Facts row={row} />
-      <p class="hint">Select another policy to see how the two differ.</p>
-      <Nearest row={row} side={side} />
+      {!alone && <p class="hint">Select another policy to see how the two differ.</p>}
+      {!alone && <Nearest row={row} side={side} />}
       {made?.words && <p class="hint">{made.words}</p>}
       {spreads && (
         <Features
@@ -148,7 +149,7 @@ const Panel = () => {
   }, [a, b, run]);
   if (run >= 0) return <Run run={run} />;
   if (a >= 0 && b >= 0 && a !== b) return <Pair a={a} b={b} />;
-  const row = Math.max(a, b);
+  const row = app.data.n === 1 ? 0 : Math.max(a, b);
   return row >= 0 ? <Policy row={row} side={Number(a < 0)} /> : <Invitation />;
 };
 
