@@ -20,7 +20,7 @@ export interface State {
   episode: number;
   /** Tab of the dock, by the id of its panel without "tab-". */
   tab: string;
-  /** "return", "group" (run), "step", "behaviour" or "feature:NUMBER". */
+  /** "return", "group" (run), "step", "behaviour", "outcome:NUMBER" or "feature:NUMBER". */
   colour: string;
   /** Lines along runs. */
   lines: boolean;

@@ -3,7 +3,7 @@
 import { behaviourColour, css, groupColour } from "./colours";
 import type { Data } from "./data";
 import { measurer } from "./distances";
-import { byId, framed, make, number, whole } from "./format";
+import { byId, estimate, framed, make, number, whole } from "./format";
 import { fitted } from "./names";
 import { asButton } from "./sorting";
 import { app, on, set, state } from "./state";
@@ -87,6 +87,10 @@ const sortedRows = (keys: ArrayLike<number>, down: boolean): Int32Array => {
 };
 
 export const tablePart = () => {
+  app.data.outcomes.forEach((_, k) => {
+    CELL_WORDS["outcome:" + k] = (d, i) => (d.outcomes[k] ? estimate(d.outcomes[k], i) : "–");
+    SORT_KEYS["outcome:" + k] = (d) => d.outcomes[k]?.values ?? [];
+  });
   const table = byId("policy-table"),
     scroller = table.parentElement,
     kept = table.tBodies[0],

@@ -1,7 +1,7 @@
 // What lies over the points: ends of runs, the policies chosen and pointed at, the lasso, and the tip with names.
 
 import { groupColour, theme } from "../colours";
-import { byId, framed, make, number, shortStep, whole } from "../format";
+import { byId, estimate, framed, make, number, shortStep, whole } from "../format";
 import { squeezed } from "../names";
 import { app, isFaded, on, state } from "../state";
 import { placeLabels, type Wanted } from "./labels";
@@ -280,6 +280,7 @@ export const factsOf = (i: number): [string, string][] => {
     ["run", data.groups[data.group[i]]],
     ["step", known(data.step[i]) && whole(data.step[i])],
     ["return", known(data.returns[i]) ? number(data.returns[i]) + spread : "not known"],
+    ...data.outcomes.map((o) => [o.name, known(o.values[i]) && estimate(o, i)]),
     ["behaviour", data.behaviour[i] && String(data.behaviour[i])],
     ["shown as", data.reference[i] && "reference"],
   ];

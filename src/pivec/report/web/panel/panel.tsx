@@ -3,7 +3,7 @@ import { render } from "preact";
 import { useEffect } from "preact/hooks";
 import { measurer } from "../distances";
 import { Badge, ClassName, PolicyName, RunName } from "../entities";
-import { announce, byId, number, whole } from "../format";
+import { announce, byId, estimate, number, whole } from "../format";
 import { spreadsOf } from "../parts";
 import { app, set, useApp, useResult } from "../state";
 import { Button, Head, useKept } from "./common";
@@ -16,7 +16,8 @@ const NEAREST = 8;
 /** What is known of a policy, in a table of names and values. */
 export const Facts = ({ row }: { row: number }) => {
   const { group, step, returns, deviation, behaviour, episodes, states, source, reference } =
-    app.data;
+      app.data,
+    { outcomes } = app.data;
   const facts: [string, any][] = [
     ["run", group[row] >= 0 && <RunName run={group[row]} />],
     ["step", Number.isFinite(step[row]) && whole(step[row])],
@@ -27,6 +28,10 @@ export const Facts = ({ row }: { row: number }) => {
           (Number.isFinite(deviation[row]) ? ` ± ${number(deviation[row])}` : "")
         : "not known",
     ],
+    ...outcomes.map((o): [string, any] => [
+      o.name,
+      Number.isFinite(o.values[row]) && estimate(o, row),
+    ]),
     ["behaviour", behaviour[row] > 0 && <ClassName number={behaviour[row]} />],
     ["episodes", whole(episodes[row])],
     ["states", whole(states[row])],
