@@ -18,9 +18,11 @@ from pyarrow import feather
 
 from pivec.characterizations import Space, characterization
 from pivec.states import VisitedStates, import_recorded, json_digest
+from robot_files import write_lerobot, write_robomimic
 from spoiling import Fifo, Link, Sample, archive, forged, zeros
 
 h5py = pytest.importorskip("h5py")
+pytest.importorskip("av")
 
 DEEP = 100_000
 TALL = 10**10  # rows of eight bytes that no machine should make room for
@@ -199,6 +201,97 @@ def _hdf5(_, canary):
     crafted["a pipe"] = {name: Fifo()}
     crafted["a link to itself"] = {name: Link(name)}
     return Sample("attempts:table", files, crafted=crafted)
+
+
+def _robomimic(folder, canary):
+    name = "walker.hdf5"
+    path = write_robomimic(folder / "robomimic" / name, WALKS, {"all": [0, 1]})
+    files = {name: path.read_bytes()}
+    shutil.rmtree(path.parent)
+    crafted = _attacked(files, name, "data/demo_0/obs", "pos", canary)
+    for group, array in (
+        ("data/demo_1", "actions"),
+        ("data/demo_1/next_obs", "pos"),
+        ("mask", "all"),
+    ):
+        for attack, found in _attacked(files, name, group, array, canary).items():
+            crafted[f"{array}: {attack}"] = found
+
+    def elsewhere(opened):
+        del opened["data/demo_0"]
+        opened["data/demo_0"] = h5py.ExternalLink(str(canary / "secret.h5"), "/")
+
+    def loop(opened):
+        del opened["data/demo_1/obs"]
+        opened["data/demo_1/obs"] = opened["data"]
+
+    def described(opened):
+        opened["data"].attrs["env_args"] = '{"a":' * 1000
+
+    def longer(opened):
+        del opened["data/demo_0/rewards"]
+        opened["data/demo_0/rewards"] = np.zeros(99)
+
+    for attack in (elsewhere, loop, described, longer):
+        crafted[attack.__name__] = {name: _changed(files[name], attack)}
+    return Sample("attempts:table", files, crafted=crafted)
+
+
+# ---- LeRobot ----
+
+
+def _lerobot(version, folder, canary):
+    home = folder / f"lerobot-{version}"
+    write_lerobot(home / "demos", WALKS, version, videos=True)
+    files = dict(sorted(content(home).items(), key=lambda item: "info.json" not in item[0]))
+    shutil.rmtree(home)
+    about, crafted = json.loads(files["demos/meta/info.json"]), {}
+
+    def described(name, changes, features=()):
+        own = about["features"] | dict(features)
+        changed = json.dumps(about | {"features": own} | changes).encode()
+        crafted[name] = {**files, "demos/meta/info.json": changed}
+
+    state = about["features"]["observation.state"]
+    for number, odd in enumerate((0, -1, 1e308, "x", None, [], {}, float("nan"), 10**400)):
+        for key in ("fps", "chunks_size", "total_episodes", "codebase_version"):
+            described(f"{key} {number}", {key: odd})
+        described(f"names {number}", {}, {"observation.state": state | {"names": odd}})
+        described(f"shape {number}", {}, {"observation.state": state | {"shape": odd}})
+        described(f"feature {number}", {}, {"observation.state": odd})
+    camera = about["features"].pop("observation.images.top")
+    for key in ("../../../canary", str(canary), "a/../..", "x" * 5000, "a\x00b"):
+        described(f"camera {key[:20]!r}", {}, {key: camera})
+    for name in files:
+        rest = _without(files, name)
+        crafted[f"{name} is a pipe"] = {**rest, name: Fifo()}
+        crafted[f"{name} is a link"] = {**rest, name: Link(str(canary / "secret.bin"))}
+        crafted[f"{name} is missing"] = rest
+        if name.endswith(".parquet"):
+            for attack, bomb in _parquet_attacks().items():
+                crafted[f"{name}: {attack}"] = {**rest, name: bomb}
+        if name.endswith(".mp4"):
+            playlist = f"#EXTM3U\n#EXTINF:1,\nfile://{canary}/secret.bin\n".encode()
+            crafted[f"{name}: a playlist"] = {**rest, name: playlist}
+            crafted[f"{name}: large"] = {**rest, name: _large_video(folder)}
+            concat = f"ffconcat version 1.0\nfile '{canary}/secret.bin'\n".encode()
+            crafted[f"{name}: a list"] = {**rest, name: concat}
+    crafted["deep"] = {**files, "demos/meta/info.json": b'{"a":' * DEEP}
+    return Sample("attempts:lerobot", files, crafted=crafted)
+
+
+@cache
+def _large_video(folder):
+    """A small file of frames with many pixels."""
+    import av
+
+    path = folder / "large.mp4"
+    with av.open(str(path), "w", format="mp4") as container:
+        stream = container.add_stream("mpeg4", rate=30)
+        stream.width, stream.height, stream.pix_fmt = 8000, 8000, "yuv420p"
+        frame = av.VideoFrame(8000, 8000, "yuv420p")
+        container.mux([*stream.encode(frame), *stream.encode()])
+    return path.read_bytes()
 
 
 # ---- Minari ----
@@ -707,6 +800,8 @@ def _space(folder, _):
 # Name -> function from a folder to work in and the canary's to a Sample.
 READERS = {
     "hdf5": _hdf5,
+    "hdf5 robomimic": _robomimic,
+    **{f"lerobot {version}": partial(_lerobot, version) for version in ("v2.1", "v3.0")},
     **{f"minari {kind}": partial(_minari, kind) for kind in ("hdf5", "arrow", "parquet")},
     "arrow": partial(_arrow, "walker.arrow"),
     "feather": partial(_arrow, "walker.feather"),

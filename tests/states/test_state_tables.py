@@ -300,7 +300,7 @@ def test_a_second_import_reads_nothing_again(tmp_path, rng, monkeypatch):
     frame = frame_of(rng)
     frame.to_parquet(tmp_path / "log.parquet")
     first = import_recorded([tmp_path / "log.parquet"], tmp_path / "store")
-    monkeypatch.setattr("pivec.states.readers._log_rows", None)
+    monkeypatch.setattr("pivec.states.readers.log_rows", None)
     assert_equal(import_recorded([tmp_path / "log.parquet"], tmp_path / "store"), first)
 
 

@@ -79,9 +79,10 @@ def compare(
 
     Example: pivec compare CartPole-v1 'runs/**/*.zip' random --out out
 
-    For recorded data, give states.parquet, 'demos/*.hdf5', minari:NAME or a STORE. Run the same
-    command again to resume, or with more --episodes to add episodes. Writes states/, space/,
-    distances.csv, pairs.csv, map.csv, map.png, distances.png, report.html and run.json to DIR.
+    For recorded data, give states.parquet, 'demos/*.hdf5', a LeRobot dataset, minari:NAME or a
+    STORE. Run the same command again to resume, or with more --episodes to add episodes. Writes
+    states/, space/, distances.csv, pairs.csv, map.csv, map.png, distances.png, report.html and
+    run.json to DIR.
     """
     env, policies = env_and_policies(sources)
     _compare(env, policies, out, quiet, options)
@@ -91,6 +92,7 @@ def _compare(
     env: str | None, policies: list[str], out: Path, quiet: bool, options: dict[str, Any]
 ) -> None:
     from pivec.characterizations import background_words
+    from pivec.cli.explain import illustrate
     from pivec.report import print_environment, print_normalisers, print_summary
     from pivec.run_log import RunLog
     from pivec.workflows.comparison import compare as run
@@ -104,6 +106,7 @@ def _compare(
         print_summary(result.findings)
         if words := background_words(RunLog(out).settings):
             say(words)
+    illustrate(result, options["format"], not quiet)
     say(f"Report: {result.report}")
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+import os
+import shlex
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -25,7 +27,7 @@ from pivec.cli.options import (
     with_options,
 )
 from pivec.errors import PivecError, UsageError
-from pivec.files import make_folder
+from pivec.files import file_name, make_folder
 from pivec.options import EngineOptions, FigureOptions, ReplayOptions
 from pivec.parallel import on_engine
 from pivec.terminal import say
@@ -34,12 +36,20 @@ from pivec.text import n_policies
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from pivec.explanations import Clip, Overview, PairExplanation
+    from pivec.explanations import Clip, Overview, PairExplanation, Unusual
     from pivec.workflows import Comparison
 
 Page = Callable[..., str]  # of a result, the command, and the links to other pages
 _BEHAVIOURS = 8  # whose typical policies are filmed
 
+FolderOrData = Annotated[
+    Path,
+    typer.Argument(
+        metavar="DIR|DATA",
+        help="An output folder of `pivec compare`, a space, or recorded data such as a LeRobot "
+        "dataset.",
+    ),
+]
 Pair = Annotated[
     list[str] | None,
     typer.Argument(
@@ -118,7 +128,7 @@ def explain(
     Writes explain.html, explain.json, explain.png and the pictures to DIR/explain/.
     """
     from pivec.explanations import FOLDER, pair_folder
-    from pivec.files import check_folder, file_name
+    from pivec.files import check_folder
     from pivec.report import (
         group_explanation_html,
         overview_html,
@@ -326,7 +336,7 @@ def regions(
 
 @with_options(ReplayOptions, FigureOptions)
 def unusual(
-    folder: FolderArgument,
+    folder: FolderOrData,
     labels: Names = None,
     *,
     top: Annotated[int, typer.Option(help="Number of episodes to list", min=1)] = 10,
@@ -339,7 +349,7 @@ def unusual(
     quiet: Quiet = False,
     **options: Any,
 ) -> None:
-    """Find unusual episodes of each policy, and states outside the space.
+    """Find unusual episodes of each policy or of a dataset, and states outside the space.
 
     [bold]times as far[/bold]: the distance of an episode from the others of its policy, relative to
     the policy's median episode.
@@ -349,12 +359,21 @@ def unusual(
 
     Example: pivec unusual pivec-out ppo-0/step_100096 --clips
 
-    Writes unusual.json, unusual.png and unusual.html.
+    Recorded data are compared first, with results in pivec-out: pivec unusual demos/
+
+    Writes unusual.json, unusual.png and unusual.html; for LeRobot datasets also delete-NAME.json,
+    the settings of lerobot-edit-dataset to delete episodes at least twice as far as usual.
     """
     from pivec.report import print_unusual, unusual_html
-    from pivec.workflows import load_comparison
+    from pivec.states import is_recorded
+    from pivec.workflows import compare, load_comparison
 
-    kind, comparison = figure_format(options), load_comparison(folder)
+    kind, name = figure_format(options), os.fspath(folder)
+    if is_recorded(name) and not (folder / "space").exists() and not (folder / "states").exists():
+        shown = not (quiet or as_json)
+        comparison = compare([name], out=out or Path("pivec-out"), progress=shown)
+    else:
+        comparison = load_comparison(folder)
     home = make_folder(out or comparison.folder)
     result = comparison.unusual(
         labels,
@@ -366,9 +385,63 @@ def unusual(
     _publish(comparison, result, home / "unusual.html", unusual_html, kind, as_json)
     if not (quiet or as_json):
         print_unusual(result)
+    for words in _write_deletions(comparison, result, home):
+        if not as_json:
+            say(words)
     if not as_json:
         say(f"Page: {home / 'unusual.html'}")
     _update_site(comparison, home, quiet or as_json)
+
+
+def illustrate(comparison: Comparison, kind: str, progress: bool) -> None:
+    """Show frames of datasets with videos: of regions, and clips of unusual episodes."""
+    from pivec.report import regions_html, unusual_html
+    from pivec.states import is_filmed
+    from pivec.states.robots import import_av
+
+    known = comparison.space.descriptions.policies
+    if not any(map(is_filmed, known)) or not comparison.stored.has_regions:
+        return
+    home, notes = comparison.folder, list[str]()
+    try:
+        import_av()
+        regions = comparison.regions(frames=home / "frames", progress=progress)
+        _publish(comparison, regions, home / "regions.html", regions_html, kind, False)
+        unusual = comparison.unusual(clips=home / "clips", progress=progress)
+        _publish(comparison, unusual, home / "unusual.html", unusual_html, kind, False)
+        notes = [*regions.notes, *unusual.notes]
+    except PivecError as error:
+        notes = [f"not everything has pictures: {error}"]
+    for note in dict.fromkeys(notes):
+        say(f"Note: {note}")
+    _update_site(comparison, home, True)
+
+
+def _write_deletions(comparison: Comparison, result: Unusual, home: Path) -> Iterator[str]:
+    """Write which episodes of LeRobot datasets to delete, as LeRobot takes it; say how."""
+    from pivec.files import atomic_write
+    from pivec.report import UNUSUAL
+    from pivec.states import dataset_episode
+
+    for info in comparison.space.descriptions.policies:
+        kind, _, folder = info.source.partition(":")
+        if kind != "lerobot" or info.label not in {row.policy for row in result.policies}:
+            continue
+        rows = [row for row in result.episodes if row.policy == info.label and row.times >= UNUSUAL]
+        if not rows:
+            yield f"No episode of {info.label} is {UNUSUAL:g} times as far as usual: none to delete"
+            continue
+        episodes = sorted(dataset_episode(info, row.episode) for row in rows)
+        root = os.path.abspath(os.path.expanduser(folder))
+        known = {"repo_id": info.label, "root": root, "new_repo_id": f"{info.label}_edited"}
+        edit = {"type": "delete_episodes", "episode_indices": episodes}
+        file = home / f"delete-{file_name(info.label)}.json"
+        with atomic_write(file, "w") as written:
+            json.dump(known | {"operation": edit}, written, indent=1)
+        flags = known | {f"operation.{name}": str(value) for name, value in edit.items()}
+        words = [word for name, value in flags.items() for word in (f"--{name}", value)]
+        command = shlex.join(["lerobot-edit-dataset", *words])
+        yield f"To delete the {len(rows)} farthest episodes of {info.label} ({file}): {command}"
 
 
 @with_options(EngineOptions, FigureOptions)

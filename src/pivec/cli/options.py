@@ -96,8 +96,8 @@ Sources = Annotated[
         "data, or if the policy files name it. SOURCE: checkpoints by path, folder or quoted glob "
         "('runs/**/*.zip'), [bold]random[/bold] (random:3 for three), [bold]module:object[/bold], "
         "hf:OWNER/NAME, wandb:ENTITY/PROJECT/ARTIFACT, a store, a table (.parquet, .csv, .npz, "
-        ".hdf5) or minari:NAME; [bold]POLICY@ENV[/bold] or POLICY@KEY=VALUE to run it in another "
-        "environment.",
+        ".hdf5), a LeRobot dataset (a folder or lerobot:OWNER/NAME) or minari:NAME; "
+        "[bold]POLICY@ENV[/bold] or POLICY@KEY=VALUE to run it in another environment.",
         autocompletion=complete_source,
         show_default=False,
     ),

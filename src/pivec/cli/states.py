@@ -103,8 +103,9 @@ def import_(
         list[str],
         typer.Argument(
             metavar="DATA...",
-            help="Tables (.parquet, .csv, .feather, .arrow), arrays (.npz, .npy) and D4RL's .hdf5, "
-            "by path, folder or quoted glob; npz:DIR, minari:NAME or store:DIR.",
+            help="Tables (.parquet, .csv, .feather, .arrow), arrays (.npz, .npy), .hdf5 of D4RL "
+            "and robomimic, and LeRobot datasets, by path, folder or quoted glob; npz:DIR, "
+            "minari:NAME, lerobot:OWNER/NAME, rlds:DIR or store:DIR.",
         ),
     ],
     *,
@@ -126,7 +127,8 @@ def import_(
     reward, action; all other numeric columns are features. Files written by `pivec export` are
     restored exactly.
 
-    A .npz, .npy or .hdf5 file is one policy. A Minari dataset is one policy; with minari:NAME#KEY
+    A .npz, .npy or .hdf5 file is one policy, and so is a LeRobot dataset. A Minari dataset is one
+    policy; with minari:NAME#KEY
     it is one policy for each value of KEY in the metadata of its episodes.
     """
     confined.start("pivec.states.readers")  # which takes as long as the imports here

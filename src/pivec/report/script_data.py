@@ -696,7 +696,7 @@ def episode_clips(
                         "policy": rows[label],
                         "episode": episode,
                         "title": f"{label}, episode {episode}",
-                        "words": f"seed {sheet['seed']}",
+                        "words": f"seed {sheet['seed']}" if sheet["seed"] >= 0 else "recorded",
                         "fps": clip["fps"],
                         "sheets": [sheet],
                     }

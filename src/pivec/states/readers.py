@@ -756,7 +756,7 @@ def _read_rows(
         if first < last:
             part = table.read(number, columns.all)
             parts.append(part.take(rows[first:last] - begin))
-    log = _log_rows(pa.concat_tables(parts), columns, options)
+    log = log_rows(pa.concat_tables(parts), columns, options)
     yield from replace(log, every=every).episodes()
 
 
@@ -775,7 +775,7 @@ _FIELDS: dict[str, tuple[str, float]] = {
 _UNITS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9, "": 86400.0}  # in seconds; of dates a day
 
 
-def _log_rows(table: Any, columns: Columns, options: TableOptions) -> LogRows:
+def log_rows(table: Any, columns: Columns, options: TableOptions) -> LogRows:
     """Convert the rows of one policy to arrays."""
     column = {name: _values(table, name) for name in columns.all}
     known: dict[str, Any] = {"length": options.episode_length}
