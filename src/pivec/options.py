@@ -232,7 +232,7 @@ class WatchOptions:
 class TableOptions:
     """The meaning of the columns of a table, if it is not clear from their names."""
 
-    policy_column: str | None = option(None, "Policy (default: policy, label, agent)", COLUMNS)
+    policy_column: str | None = option(None, "Policy (default: policy, agent, algo)", COLUMNS)
     group_column: str | None = option(None, "Training run (default: group, run)", COLUMNS)
     training_step_column: str | None = option(
         None, "Training step (default: training_step, checkpoint)", COLUMNS
@@ -247,6 +247,13 @@ class TableOptions:
     action_columns: Sequence[str] = option(
         (), "Action (default: action, action_0 ...); repeatable", COLUMNS, "COLUMN"
     )
+    outcome_columns: Sequence[str] = option(
+        (),
+        "Outcome of an episode (default: success, score, task ...); repeatable",
+        COLUMNS,
+        "COLUMN",
+    )
+    ignore_columns: Sequence[str] = option((), "Not used; repeatable", COLUMNS, "COLUMN")
     episode_length: Count | None = option(None, "Rows per episode, if fixed", COLUMNS)
     episode_starts: str | None = option(
         None, ".npy file with the rows at which episodes start", COLUMNS, "FILE"

@@ -90,11 +90,12 @@ def _render(
     return len(record_episodes(replayer, wanted, folder, show))
 
 
-def _say_collected(data: Any, store: Path) -> None:
+def _say_collected(data: Any, store: Path | None) -> None:
     from pivec.states import without_credentials
 
     say(f"{data.n_policies} policies, {data.n_episodes} episodes, {data.n_states} states")
-    say(f"Store: {without_credentials(store)}")
+    if store is not None:
+        say(f"Store: {without_credentials(store)}")
 
 
 @with_options(TableOptions)
@@ -108,8 +109,14 @@ def import_(
         ),
     ],
     *,
-    out: StoreFolder,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="STORE", parser=folder_name, help="Store to create or extend"),
+    ] = None,
     env: Annotated[str, typer.Option(help="The environment the data come from")] = "",
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print how the data are understood; write nothing")
+    ] = False,
     max_states_per_policy: Annotated[
         int | None,
         typer.Option(
@@ -129,18 +136,21 @@ def import_(
     A .npz, .npy or .hdf5 file is one policy. A Minari dataset is one policy; with minari:NAME#KEY
     it is one policy for each value of KEY in the metadata of its episodes.
     """
+    if out is None and not dry_run:
+        raise UsageError("import needs --out STORE, or --dry-run to write nothing")
     confined.start("pivec.states.readers")  # which takes as long as the imports here
     from pivec.states import import_recorded
 
     result = import_recorded(
         data,
-        out,
+        None if dry_run else out,
         environment=env,
         max_states_per_policy=max_states_per_policy,
         options=TableOptions(**options),
+        progress=True,
     )
     say(shortened(f"States of {', '.join(result.feature_names)}", 200))
-    _say_collected(result, out)
+    _say_collected(result, None if dry_run else out)
 
 
 def export(

@@ -41,6 +41,7 @@ from pivec.states import (
     check_store_path,
     check_unique,
     content_digest,
+    print_readings,
     read_recorded,
     record_of_played,
     split_recorded,
@@ -128,6 +129,8 @@ class Collector:
             if Store.exists(store) and len(known := Store(store)):
                 begun = known.settings
         acting, self._recorded = split_recorded(policies)
+        if progress:
+            print_readings(self._recorded)
         nobody = isinstance(acting, list | dict) and not acting
         self._named: list[NamedPolicy] = []
         if not (nobody and self._recorded):

@@ -67,6 +67,7 @@ from pivec.states import (
     Store,
     VisitedStates,
     is_recorded,
+    print_readings,
     split_recorded,
     warn_of_constants,
 )
@@ -525,6 +526,8 @@ def _collector(
             return StoredStates(store, folder)
         acting, recorded = split_recorded(policies)
         if recorded and isinstance(acting, list | dict) and not acting:
+            if progress:
+                print_readings(recorded)
             return RecordedStates(recorded, folder, max_states_per_policy=most)
     return Collector(env, policies, options, folder, progress)
 
