@@ -230,6 +230,7 @@ _ARRAYS: dict[str, tuple[str, ...]] = {
     "lengths": ("lengths", "episode_lengths", "ep_lengths", "ep_lens"),
 }
 _DIVIDING = ("episode", "step", "terminated", "truncated", "starts", "lengths", "after")
+_FLAGS = ("terminated", "truncated")
 _ABOUT = ("policy", "feature_names")
 OUTCOME = "outcome."  # before the names of outcomes in files written by pivec
 
@@ -293,15 +294,10 @@ def _array_reading(names: Sequence[str]) -> tuple[tuple[str, str], ...]:
     roles = _array_roles(names)
     if "states" not in roles:
         return (("episodes", f"one per file, from {names[0]} to {names[-1]}"),) if names else ()
-    other = [name for name in names if name not in roles.values()]
-    lines = {
-        "states": roles.pop("states"),
-        "episodes": ", ".join(roles.pop(role) for role in _DIVIDING if role in roles),
-        "actions": roles.pop("actions", ""),
-        "also": ", ".join(roles.values()),
-        "others": ", ".join(other),
-    }
-    return tuple((what, text) for what, text in lines.items() if text)
+    ends = [roles.pop(role) for role in _DIVIDING if role in roles]
+    other = [name for name in names if name not in {*roles.values(), *ends}]
+    lines = {"states": [roles.pop("states")], "episodes": ends, "also": roles.values()}
+    return tuple((what, ", ".join(k)) for what, k in (lines | {"others": other}).items() if k)
 
 
 def _npz_thinning(about: Array | None) -> Any:
@@ -340,8 +336,11 @@ def _read_arrays(path: Path, options: TableOptions) -> Iterator[Episode]:
             "it has no array called states or observations, only "
             + ", ".join(name for name in sorted(arrays) if name not in _ABOUT)
         )
-    names = {role: name for role, name in names.items() if arrays[name].ndim or role == "states"}
-    known = {role: arrays[name] for role, name in names.items()}
+    known = {
+        role: arrays[name].astype(bool) if role in _FLAGS else arrays[name]
+        for role, name in names.items()
+        if arrays[name].ndim or role == "states"
+    }
     states, n = known["states"], len(known["states"]) if known["states"].ndim else 0
     if 0 in states.shape[1:]:
         raise BadData(
@@ -380,11 +379,9 @@ def _of_files(arrays: Mapping[str, Array]) -> LogRows:
                 f"{name}.npy has shape {array.shape}, but the other files (steps, {width[0]}): "
                 "expected one episode per file"
             )
-    starts = starts_of([len(array) for array in arrays.values()])
-    return LogRows(
-        np.concatenate(list(arrays.values())),
-        pieces=[np.arange(begin, end) for begin, end in pairwise(starts.tolist())],
-    )
+    starts = np.cumsum([len(array) for array in arrays.values()])
+    pieces = np.split(np.arange(starts[-1]), starts[:-1])
+    return LogRows(np.concatenate(list(arrays.values())), pieces=pieces)
 
 
 def _array_log(
@@ -401,47 +398,43 @@ def _array_log(
     states = known["states"]
     shape = states.shape[: 1 + is_padded]
     n, tail = int(np.prod(shape)), states.shape[len(shape) :] or (1,)
-    fields: dict[str, Any] = {}
-    of_episodes: dict[str, Array] = {}
-    for role, values in known.items():
-        if role in ("starts", "lengths", "states"):
-            continue
-        is_flag = role in ("terminated", "truncated")
-        found = _per_state(values, shape, role)
-        if found is None:
-            of_episodes[role] = values
-        else:
-            fields[role] = found.astype(bool) if is_flag else found
+    rows = {
+        role: _per_state(values, shape, role)
+        for role, values in known.items()
+        if role not in ("starts", "lengths", "states")
+    }
+    fields: dict[str, Any] = {role: values for role, values in rows.items() if values is not None}
     log = LogRows(states.reshape(n, *tail), length=options.episode_length, **fields)
     log = replace(log, by_number=log.episode is not None)
     if is_padded:
         log = replace(log, pieces=_padded_pieces(known, names, shape))
     elif (starts := _starts(known, n, options)) is not None:
         log = replace(log, pieces=np.split(np.arange(n), np.unique(starts[starts > 0])))
-    log = replace(log, pieces=log.divided())
-    pieces, outcomes, unused = log.pieces or [], {}, []
-    rank = np.zeros(n, dtype=np.int64)
-    for number, rows in enumerate(pieces):
-        rank[rows] = number
-    for role, values in of_episodes.items():
-        may_be = role in ("total", "seed", "terminated", "truncated")
-        if not may_be or values.shape != (len(pieces),):
+    pieces = log.divided()
+    if is_padded and "reward" in fields and known["reward"].shape[1] < shape[1]:
+        fields["reward"] = fields["reward"].astype(np.float64)
+        fields["reward"][[piece[-1] for piece in pieces]] = np.nan  # of terminal states
+    rank = np.zeros(n, dtype=np.int64)  # the episode of each row
+    rank[np.concatenate(pieces)] = np.repeat(np.arange(len(pieces)), list(map(len, pieces)))
+    for role in rows.keys() - fields.keys():
+        may_be = role in ("total", "seed", *_FLAGS)
+        if not may_be or known[role].shape != (len(pieces),):
             other = f", or one for each of {len(pieces)} episodes" * may_be
             raise BadData(
-                f"{names[role]} has shape {values.shape}, but {names['states']} {states.shape}: "
-                f"expected one value per state{other}"
+                f"{names[role]} has shape {known[role].shape}, but {names['states']} "
+                f"{states.shape}: expected one value per state{other}"
             )
-        is_flag = role in ("terminated", "truncated")
-        fields[role] = values.astype(bool)[rank] if is_flag else values[rank]
+        fields[role] = known[role][rank]
+    outcomes, unused = {}, []
     for name, values in others.items():
-        if _outcome_name(name) not in EPISODE.names and values.shape == (len(pieces),):
+        if _outcome_name(name) not in (EPISODE.names or ()) and values.shape == (len(pieces),):
             outcomes[_outcome_name(name)] = values[rank]
         elif _is_outcome(name) and values.shape == shape:
             outcomes[_outcome_name(name)] = values.reshape(n)
         else:
             unused.append(name)
     _split_done(fields, names)
-    return replace(log, **fields, outcomes=outcomes), sorted(unused)
+    return replace(log, **fields, pieces=pieces, outcomes=outcomes), sorted(unused)
 
 
 def _split_done(fields: dict[str, Any], names: Mapping[str, str]) -> None:
@@ -453,17 +446,13 @@ def _split_done(fields: dict[str, Any], names: Mapping[str, str]) -> None:
 def _per_state(values: Array, shape: tuple[int, ...], role: str) -> Array | None:
     """Return the rows of an array that has one entry per state, which terminal ones may lack."""
     axes, n = len(shape), int(np.prod(shape))
-    if role in ("reward", "terminated", "truncated", "step") and values.ndim == axes + 1:
-        values = values.reshape(values.shape[:axes]) if values.shape[-1] == 1 else values
+    if role not in ("actions", "after") and values.shape[axes:] == (1,):
+        values = values[..., 0]
     if values.shape[:axes] == shape:
         return values.reshape(n, *values.shape[axes:])
     if axes == 1:
         return values if role == "actions" and len(values) == n - 1 else None
-    if (
-        values.ndim < 2
-        or len(values) != shape[0]
-        or role not in ("reward", "actions", "terminated", "truncated")
-    ):
+    if values.ndim < 2 or len(values) != shape[0] or role not in ("reward", "actions", *_FLAGS):
         return None
     full = np.zeros((*shape, *values.shape[2:]), values.dtype)
     full[:, : values.shape[1]] = values[:, : shape[1]]
@@ -475,8 +464,7 @@ def _padded_pieces(
 ) -> list[Array]:
     """Return the rows of each episode of a padded array, which end by length or by flags."""
     (n, steps), lengths = shape, known.get("lengths")
-    flags = [known[role].astype(bool) for role in ("terminated", "truncated") if role in known]
-    flags = [flag for flag in flags if flag.ndim == 2]
+    flags = [known[role] for role in _FLAGS if role in known and known[role].ndim == 2]
     if lengths is None and flags:
         is_end = np.any(flags, axis=0)
         first, any_end = is_end.argmax(axis=1), is_end.any(axis=1)
@@ -744,11 +732,14 @@ _NO_FEATURES = {
     "row number": r"|index|idx|row|row_(id|number)|unnamed:_\d+|__index_level_\d+__",
     "identifier": r"(.*[._])?(id|idx|index|uuid)",
     "time": r"date|datetime|time|timestamp|wall_?(time|clock)|clock|elapsed(_time)?",
-    "counter": r"(total|num|global|env)_(time)?steps?|iterations?|epoch|(ep|episode)_len(gth)?",
+    "counter": r"(total|num|global|env)_(time)?steps?|(.*_)?(iter|iterations?|no|nr|num|counter)|"
+    r"epoch|(ep|episode)_len(gth)?",
     "rewards": r"(.*[._])?(rewards?|returns?)([._].*)?",
     "info": r"infos?[._].*",
 }
 _RESERVED = {name for usual in _ROLES.values() for name in usual}
+_KNOWN = ("row number", "--ignore-columns")  # of which nobody needs to be warned
+_HEAD = 10_000  # rows that are looked at first
 _MOST_CANDIDATES, _MOST_ADDED = 8, 2  # columns that may be needed to identify policies
 
 
@@ -777,33 +768,22 @@ class Columns:
         """Columns that identify a policy."""
         return [self.roles[role] for role in _KEYS if role in self.roles] + list(self.keys)
 
-    def reading(
-        self, options: TableOptions, features: Sequence[str]
-    ) -> tuple[tuple[str, str], ...]:
+    def reading(self, features: Sequence[str]) -> tuple[tuple[str, str], ...]:
         """Return how the table is read, for the user."""
-        ends = [self.roles[role] for role in ("terminated", "truncated") if role in self.roles]
-        ends += [f"every {options.episode_length} rows"] if options.episode_length else []
-        step, inverse = self.roles.get("step"), {name: role for role, name in self.roles.items()}
         also = [
             name if _plain(name) == role else f"{name} ({role.replace('_', ' ')})"
-            for name, role in inverse.items()
+            for role, name in self.roles.items()
             if role not in (*_KEYS, "episode", "step")
         ]
         lines = {
-            "policy": " + ".join(self.owner) or "the file",
-            "episode": self.roles.get("episode")
-            or " or ".join(
-                ["new at " + ", ".join(ends)] * bool(ends) + [f"where {step} falls"] * bool(step)
-            )
-            or "new where the next state differs",
-            "step": step or "the order of rows",
+            "policy": " + ".join(self.owner) or "the whole table",
+            "episode": self.roles.get("episode", "found by its end or by time"),
+            "step": self.roles.get("step", "the order of rows"),
             "features": ", ".join(features),
             "actions": ", ".join(self.actions),
             "outcomes": ", ".join(self.outcomes),
             "also": ", ".join(also),
-            "ignored": ", ".join(
-                f"{name or repr(name)} ({why})" for name, why in self.ignored.items()
-            ),
+            "ignored": ", ".join(f"{name!r} ({why})" for name, why in self.ignored.items()),
         }
         return tuple((what, text) for what, text in lines.items() if text)
 
@@ -870,13 +850,12 @@ def find_columns(table: Table, codes: _Codes, options: TableOptions) -> Columns:
         if _ACTION.fullmatch(_plain(name)) and _is_numeric(schema.field(name).type)
     ]
     features = given["feature"] or list(written.get("features", ()))
-    outcomes = given["outcome"] or [name for name in left if name.startswith(OUTCOME)]
+    outcomes = [*given["outcome"], *(name for name in left if name.startswith(OUTCOME))]
     columns = Columns(roles, (), tuple(actions), keys=tuple(keys), written=written)
     if not features:
         left = [name for name in left if name not in {*actions, *outcomes}]
         found, others, reasons = _find_features(table, codes, columns, left, options)
-        features, ignored = found, ignored | reasons
-        outcomes = outcomes or others
+        features, ignored, outcomes = found, ignored | reasons, [*outcomes, *others]
     if not features:
         unused = [name for name in ignored if not _is_numeric(schema.field(name).type)]
         raise BadData(
@@ -1018,7 +997,7 @@ def _find_features(
     owner = codes.of(columns.owner)
     episode = _episode_codes(table, codes, columns, owner, options)
     scalars = [name for name in (*numeric, *texts) if not pa.types.is_nested(kinds[name])]
-    constant = _constants(table, scalars, episode)
+    constant = _constants(table, codes, scalars, episode)
     first = np.unique(episode, return_index=True)[1]
     owner = owner[first]  # of each episode
     is_several, lengths = len(owner) > owner.max() + 1, np.bincount(episode).tolist()
@@ -1048,7 +1027,8 @@ def _find_features(
         else:
             features.append(name)
     if not features:  # rather than none
-        features = [k for k in numeric if ignored.get(k, "").startswith(("the same", "numbers"))]
+        kept = ("the same", "numbers", "length")
+        features = [name for name in numeric if ignored.get(name, "").startswith(kept)]
     return features, outcomes, ignored
 
 
@@ -1080,30 +1060,27 @@ def _episode_codes(
     return result
 
 
-def _constants(table: Table, names: Sequence[str], code: Array) -> dict[str, Array]:
-    """Return the columns that are the same in all rows of a code where known: a value per code."""
-    n = int(code.max()) + 1
-    found = {name: np.full(n, None, dtype=object) for name in names}
-    for number, (begin, end) in enumerate(pairwise(starts_of(table.lengths).tolist())):
-        if found and begin < end:
-            part = table.read(number, list(found))
-        for name in list(found) if begin < end else ():
-            column = _values(part, name)
-            mine = code[begin:end][column.is_valid().to_numpy(zero_copy_only=False)]
-            values = column.drop_null().to_numpy(zero_copy_only=False)
-            if values.dtype.kind == "f":
-                mine, values = mine[~np.isnan(values)], values[~np.isnan(values)]
-            if not len(mine):
-                continue
-            head = np.unique(mine, return_index=True)[1]
-            reference = np.empty(n, dtype=values.dtype)
-            reference[mine[head]] = values[head]
-            known = found[name]
-            seen = [known[c] is None or known[c] == reference[c] for c in mine[head].tolist()]
-            if not all(seen) or (values != reference[mine]).any():
-                del found[name]
-                continue
-            known[mine[head]] = values[head]
+def _constants(
+    table: Table, codes: _Codes, names: Sequence[str], episode: Array
+) -> dict[str, Array]:
+    """Return the columns that are the same in all rows of an episode where known, by episode."""
+    first = next(number for number, length in enumerate(table.lengths) if length)
+    begin, n = sum(table.lengths[:first]), int(episode.max()) + 1
+    head = table.read(first, list(names)).slice(0, _HEAD)
+    found = {}
+    for name in names:
+        encoded = _values(head, name).dictionary_encode()
+        for mine in (episode[begin : begin + len(encoded)], episode):  # most differ in the head
+            known = encoded.indices.is_valid().to_numpy(zero_copy_only=False)
+            code, mine = encoded.indices.drop_null().to_numpy(), mine[known]
+            value = np.full(n, -1)
+            value[mine] = code
+            if (value[mine] != code).any():
+                break
+            encoded = codes.column(name)
+        else:
+            texts = np.array([*encoded.dictionary.to_pylist(), None], dtype=object)
+            found[name] = texts[value]
     return found
 
 
@@ -1155,7 +1132,7 @@ def table_policies(
         raise BadData("two of its columns have the same name: rename one of them")
     codes = _Codes(table)
     columns = find_columns(table, codes, options)
-    ignored = [name for name, why in columns.ignored.items() if why != "row number"]
+    ignored = [name for name, why in columns.ignored.items() if why not in _KNOWN]
     if ignored and not options.feature_columns:
         _check_text(table, ignored)
         warnings.warn(
@@ -1191,7 +1168,7 @@ def table_policies(
                 is_flat=bool(columns.written),
                 has_actions=bool(columns.actions),
                 clock=clock,
-                reading=() if columns.written else columns.reading(options, names),
+                reading=() if columns.written else columns.reading(names),
             )
         )
     return result
@@ -1304,7 +1281,7 @@ def _log_rows(table: Any, columns: Columns, options: TableOptions) -> LogRows:
         known[attribute] = _numbers(values, name, unknown)
         if role == "step" and pa.types.is_temporal(values.type):
             known["unit"] = _UNITS[getattr(values.type, "unit", "")]
-        if role in ("terminated", "truncated"):
+        if role in _FLAGS:
             known[attribute] = known[attribute].astype(bool)
     _split_done(known, columns.roles)
     known["outcomes"] = {
