@@ -73,6 +73,11 @@ def space(folder):
     Space.load(folder)
 
 
+def folder(folder):
+    """Import the files of a folder, which are one policy."""
+    import_recorded([folder], folder.parent / f"{folder.name}-made")
+
+
 def table(folder):
     (path,) = folder.glob("walker.*")
     import_recorded([path], folder / "made")

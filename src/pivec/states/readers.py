@@ -33,7 +33,7 @@ import os
 import re
 import warnings
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import combinations, pairwise
@@ -212,23 +212,42 @@ def _last_known(values: Array) -> float | str | None:
     return None
 
 
-# ---- array files ----
+# ---- names ----
 
-# Names of arrays by role, as in `_ROLES`; one entry per state, or per episode.
-_ARRAYS: dict[str, tuple[str, ...]] = {
+# Usual names of columns and arrays by role, in lower case with _ between words; the first counts.
+_ROLES: dict[str, tuple[str, ...]] = {
+    "training_step": ("training_step", "training_steps", "train_step", "checkpoint_step",
+                      "checkpoint", "ckpt", "global_step"),
+    "policy": ("policy", "label", "policy_label", "policy_name", "policy_id", "agent", "agent_id",
+               "agent_name", "model", "model_name", "algo", "algorithm", "algo_name", "method",
+               "controller", "checkpoint"),
+    "group": ("group", "run", "run_name", "run_id", "experiment", "exp", "exp_name"),
+    "episode": ("episode", "episode_id", "episode_ids", "episode_index", "episode_number",
+                "episode_num", "ep", "ep_id", "ep_num", "trajectory", "trajectory_id", "traj",
+                "traj_id", "rollout", "rollout_id", "demo", "demo_id", "trial", "trial_id"),
+    "step": ("step", "env_step", "env_steps", "episode_step", "ep_step", "step_id", "step_index",
+             "time_step", "timestep", "timesteps", "time", "t", "frame_index", "frame", "tick",
+             "timestamp"),
+    "return": ("return", "returns", "episode_return", "episode_returns", "ep_return",
+               "episode_reward", "ep_reward", "total_reward"),
+    "reward": ("reward", "rewards", "rew", "rews", "next.reward"),
+    "seed": ("seed", "seeds", "episode_seed"),
+    "terminated": ("terminated", "terminal", "terminals", "termination", "terminations", "done",
+                   "dones", "is_terminal", "next.done"),
+    "truncated": ("truncated", "truncation", "truncations", "timeout", "timeouts"),
+}  # fmt: skip
+_KEYS = ("policy", "group", "training_step")  # which policy a row belongs to
+_ARRAYS = {
     "states": ("states", "observations", "obs", "observation", "state"),
     "actions": ("actions", "action", "acts", "act"),
-    "episode": ("episode", "episode_id", "episode_ids", "traj_id", "traj_ids"),
-    "step": ("step", "timestep", "timesteps", "env_step"),
-    "reward": ("rewards", "reward", "rews"),
-    "total": ("returns", "episode_returns", "ep_returns"),
-    "seed": ("seeds", "seed"),
-    "terminated": ("terminals", "terminated", "terminations", "terminal", "dones", "done"),
-    "truncated": ("timeouts", "truncated", "truncations"),
     "after": ("next_observations", "next_obs", "next_states", "next_observation", "next_state"),
     "starts": ("episode_starts", "is_first"),
     "lengths": ("lengths", "episode_lengths", "ep_lengths", "ep_lens"),
+    **{{"return": "total"}.get(r, r): names for r, names in _ROLES.items() if r not in _KEYS},
 }
+
+# ---- array files ----
+
 _DIVIDING = ("episode", "step", "terminated", "truncated", "starts", "lengths", "after")
 _FLAGS = ("terminated", "truncated")
 _ABOUT = ("policy", "feature_names")
@@ -404,6 +423,16 @@ def _array_log(
         if role not in ("starts", "lengths", "states")
     }
     fields: dict[str, Any] = {role: values for role, values in rows.items() if values is not None}
+    of_episodes = rows.keys() - fields.keys()
+
+    def mismatch(role: str, other: str = "") -> BadData:
+        return BadData(
+            f"{names[role]} has shape {known[role].shape}, but {names['states']} {states.shape}: "
+            f"expected one value per state{other}"
+        )
+
+    for role in of_episodes - {"total", "seed", *_FLAGS}:
+        raise mismatch(role)
     log = LogRows(states.reshape(n, *tail), length=options.episode_length, **fields)
     log = replace(log, by_number=log.episode is not None)
     if is_padded:
@@ -416,14 +445,9 @@ def _array_log(
         fields["reward"][[piece[-1] for piece in pieces]] = np.nan  # of terminal states
     rank = np.zeros(n, dtype=np.int64)  # the episode of each row
     rank[np.concatenate(pieces)] = np.repeat(np.arange(len(pieces)), list(map(len, pieces)))
-    for role in rows.keys() - fields.keys():
-        may_be = role in ("total", "seed", *_FLAGS)
-        if not may_be or known[role].shape != (len(pieces),):
-            other = f", or one for each of {len(pieces)} episodes" * may_be
-            raise BadData(
-                f"{names[role]} has shape {known[role].shape}, but {names['states']} "
-                f"{states.shape}: expected one value per state{other}"
-            )
+    for role in of_episodes:
+        if known[role].shape != (len(pieces),):
+            raise mismatch(role, f", or one for each of {len(pieces)} episodes")
         fields[role] = known[role][rank]
     outcomes, unused = {}, []
     for name, values in others.items():
@@ -692,30 +716,8 @@ def open_table(path: Path) -> Table:
 
 # ---- columns of tables ----
 
-# Usual names of columns by role, in lower case with _ between words; the first one found counts.
-_ROLES: dict[str, tuple[str, ...]] = {
-    "training_step": ("training_step", "training_steps", "train_step", "checkpoint_step",
-                      "checkpoint", "ckpt", "global_step"),
-    "policy": ("policy", "label", "policy_label", "policy_name", "policy_id", "agent", "agent_id",
-               "agent_name", "model", "model_name", "algo", "algorithm", "algo_name", "method",
-               "controller", "checkpoint"),
-    "group": ("group", "run", "run_name", "run_id", "experiment", "exp", "exp_name"),
-    "episode": ("episode", "episode_id", "episode_index", "episode_number", "episode_num", "ep",
-                "ep_id", "ep_num", "trajectory", "trajectory_id", "traj", "traj_id", "rollout",
-                "rollout_id", "demo", "demo_id", "trial", "trial_id"),
-    "step": ("step", "env_step", "env_steps", "episode_step", "ep_step", "step_id", "step_index",
-             "time_step", "timestep", "time", "t", "frame_index", "frame", "tick", "timestamp"),
-    "return": ("return", "returns", "episode_return", "ep_return", "episode_reward", "ep_reward",
-               "total_reward"),
-    "reward": ("reward", "rewards", "rew", "next.reward"),
-    "seed": ("seed", "episode_seed"),
-    "terminated": ("terminated", "terminal", "terminals", "termination", "terminations", "done",
-                   "dones", "is_terminal", "next.done"),
-    "truncated": ("truncated", "truncation", "truncations", "timeout", "timeouts"),
-}  # fmt: skip
 _COUNTERS = {"step", "env_step", "env_steps", "episode_step", "ep_step", "step_id", "step_index",
              "time_step", "timestep", "frame_index", "frame", "tick", "global_step"}  # fmt: skip
-_KEYS = ("policy", "group", "training_step")  # which policy a row belongs to
 _OF_ANY_TYPE = {"policy", "group", "episode"}  # the others are numeric
 _ACTION = re.compile(
     r"(actions?|act)(\[\d+\]|[_.]?\d+|[_.](?!.*(mask|prob|logp|value|mean|std|entropy)).+)?"
@@ -843,7 +845,8 @@ def find_columns(table: Table, codes: _Codes, options: TableOptions) -> Columns:
     if not written:
         chosen = {name for columns in given.values() for name in columns}
         roles, keys = _identify(codes, schema, roles, ignored, chosen, options)
-    left = [name for name in names if name not in {*roles.values(), *keys, *ignored}]
+    taken = {*roles.values(), *keys, *ignored}
+    left = [name for name in names if name not in taken]
     actions = given["action"] or [
         name
         for name in left
@@ -853,7 +856,8 @@ def find_columns(table: Table, codes: _Codes, options: TableOptions) -> Columns:
     outcomes = [*given["outcome"], *(name for name in left if name.startswith(OUTCOME))]
     columns = Columns(roles, (), tuple(actions), keys=tuple(keys), written=written)
     if not features:
-        left = [name for name in left if name not in {*actions, *outcomes}]
+        taken = {*actions, *outcomes}
+        left = [name for name in left if name not in taken]
         found, others, reasons = _find_features(table, codes, columns, left, options)
         features, ignored, outcomes = found, ignored | reasons, [*outcomes, *others]
     if not features:
@@ -866,10 +870,13 @@ def find_columns(table: Table, codes: _Codes, options: TableOptions) -> Columns:
     after = tuple(f"next_{name}" for name in features)
     after = after if set(after) <= set(names) else ()
     used = {*features, *outcomes, *after}
-    ignored = {} if written else {k: why for k, why in ignored.items() if k not in used}
-    ignored = dict(sorted(ignored.items(), key=lambda item: names.index(item[0])))
-    return replace(columns, features=tuple(features), outcomes=tuple(outcomes), after=after,
-                   ignored=ignored)  # fmt: skip
+    return replace(
+        columns,
+        features=tuple(features),
+        outcomes=tuple(outcomes),
+        after=after,
+        ignored={} if written else {k: ignored[k] for k in names if k in ignored and k not in used},
+    )
 
 
 def _find_roles(schema: pa.Schema, options: TableOptions) -> tuple[dict[str, str], dict[str, str]]:
@@ -904,7 +911,7 @@ def _identify(
     schema: pa.Schema,
     roles: Mapping[str, str],
     ignored: dict[str, str],
-    chosen: Container[str],
+    chosen: set[str],
     options: TableOptions,
 ) -> tuple[dict[str, str], list[str]]:
     """Choose what identifies policies: the fewest columns with which no episode has a time twice.
@@ -930,39 +937,30 @@ def _identify(
     if episode is None or codes.separates(keys, episode, step):
         return roles, []
     kinds = {name: schema.field(name).type for name in schema.names}
-    free = [name for name in schema.names if name not in {*roles.values(), *ignored}]
+    used = {*roles.values(), *ignored, *chosen}
+    free = [name for name in schema.names if name not in used]
     candidates = [
         *(name for name in ignored if not pa.types.is_floating(kinds[name])),
-        *(roles[role] for role in ("seed", "step") if role in roles),
+        *(roles[role] for role in ("seed",) if role in roles),
         *(name for name in free if _is_text(kinds[name])),
         *(name for name in free if pa.types.is_integer(kinds[name]) and _reason(name)),
     ]
     explicit = {getattr(options, f"{role}_column", None) for role in _ROLES}
-    candidates = [name for name in candidates if name not in explicit and name not in chosen]
-    candidates.sort(key=lambda name: bool(_OUTCOMES.fullmatch(_plain(name))))
-    candidates = candidates[:_MOST_CANDIDATES]
-    times = [step, *(name for name in ignored if _plain(name) in _COUNTERS)] if step else [None]
-    for size in range(_MOST_ADDED + 1):
+    candidates = [name for name in candidates if name not in {*explicit, *chosen}]
+    candidates = sorted(candidates, key=_is_outcome)[:_MOST_CANDIDATES]
+    for size in range(1, _MOST_ADDED + 1):
         for added in combinations(candidates, size):
             more = [*keys, *added]
-            if 2 * codes.count(*more, episode) > codes.n:  # pieces of episodes
-                continue
-            for time in times:
-                if time not in added and codes.separates(more, episode, time):
-                    for name in added:
-                        ignored.pop(name, None)
-                    roles = {key: name for key, name in roles.items() if name not in added}
-                    if step is not None and time is not None and time != step:
-                        ignored.pop(time, None)
-                        roles["step"] = time
-                        if step not in added:
-                            ignored[step] = f"{time} is used"
-                        elif "training_step" not in roles:
-                            roles["training_step"] = step
-                    for name in added:
-                        if _is_text(kinds[name]):
-                            roles.setdefault("policy", name)
-                    return roles, [name for name in added if name not in roles.values()]
+            if 2 * codes.count(*more, episode) > codes.n or not codes.separates(
+                more, episode, step
+            ):
+                continue  # every row has another value, or it does not help
+            roles = {role: name for role, name in roles.items() if name not in added}
+            for name in added:
+                ignored.pop(name, None)
+                if _is_text(kinds[name]):
+                    roles.setdefault("policy", name)
+            return roles, [name for name in added if name not in roles.values()]
     return roles, []
 
 
@@ -985,56 +983,47 @@ def _find_features(
 ) -> tuple[list[str], list[str], dict[str, str]]:
     """Divide columns into features, outcomes of episodes, and others with the reasons."""
     kinds = {name: table.schema.field(name).type for name in left}
-    following = {f"next_{name}" for name in left} & set(left)
-    numeric = [name for name in left if _is_numeric(kinds[name]) and name not in following]
-    texts = [name for name in left if _is_text(kinds[name])]
-    ignored = {name: _reason(name) or "not numeric" for name in left
-               if name not in {*numeric, *texts, *following}}  # fmt: skip
+    following = {f"next_{name}" for name in left}
+    left = [name for name in left if name not in following]
+    texts = {name for name in left if _is_text(kinds[name])}
+    numeric = {name for name in left if _is_numeric(kinds[name])}
     # Columns that are called states leave no doubt about the others.
-    named = [name for name in numeric if _STATE.fullmatch(_plain(name))]
-    is_reserved = all(_plain(name).removeprefix("state.") in _RESERVED for name in named)
-    named = [] if is_reserved else named
+    named = {name for name in numeric if _STATE.fullmatch(_plain(name))}
+    if {_plain(name).removeprefix("state.") for name in named} <= _RESERVED:  # of other meaning
+        named = set()
     owner = codes.of(columns.owner)
     episode = _episode_codes(table, codes, columns, owner, options)
-    scalars = [name for name in (*numeric, *texts) if not pa.types.is_nested(kinds[name])]
+    scalars = [k for k in left if k in texts | numeric and not pa.types.is_nested(kinds[k])]
     constant = _constants(table, codes, scalars, episode)
-    first = np.unique(episode, return_index=True)[1]
-    owner = owner[first]  # of each episode
-    is_several, lengths = len(owner) > owner.max() + 1, np.bincount(episode).tolist()
-    features, outcomes = [], []
-    for name in (*numeric, *texts):
-        values, plain = constant.get(name), _plain(name)
-        is_text = name in texts
-        differs = values is not None and len(set(values.tolist())) > 1
-        of_owner = values is not None and is_several and _count(owner, values) == owner.max() + 1
-        if _is_outcome(name) and (values is not None or _AT_END.fullmatch(plain)):
+    owner = owner[np.unique(episode, return_index=True)[1]]  # of each episode
+    several, lengths = len(owner) > owner.max() + 1, np.bincount(episode).tolist()
+    features: list[str] = []
+    outcomes: list[str] = []
+    doubtful: list[str] = []
+    ignored: dict[str, str] = {}
+    for name in left:
+        values = constant.get(name, [])
+        pairs = len(set(zip(owner.tolist(), values, strict=False)))
+        differs, of_owner = len(set(values)) > 1, several and pairs == owner.max() + 1
+        is_number = several and pairs == len(owner) and pa.types.is_integer(kinds[name])
+        if _is_outcome(name) and (values or _AT_END.fullmatch(_plain(name))):
             outcomes.append(name)
         elif why := _reason(name):
             ignored[name] = why
-        elif is_text and values is not None and differs and not of_owner:
+        elif name in texts and differs and not of_owner:
             outcomes.append(name)
-        elif is_text:
-            ignored[name] = "text"
+        elif name not in numeric:
+            ignored[name] = "text" if name in texts else "not numeric"
         elif named and name not in named:
-            ignored[name] = f"not called {_STATE.fullmatch(_plain(named[0]))[1]}"  # type: ignore[index]
-        elif of_owner and differs:
-            ignored[name] = "the same in each policy"
-        elif (values is not None and is_several and pa.types.is_integer(kinds[name])
-              and _count(owner, values) == len(owner)):  # fmt: skip
-            ignored[name] = "numbers the episodes"
-        elif values is not None and differs and values.tolist() == lengths:
-            ignored[name] = "length of the episode"
+            ignored[name] = "not called a state"
+        elif differs and (of_owner or is_number or values == lengths):
+            ignored[name] = (
+                "constant in each policy" if of_owner else "number or length of the episode"
+            )
+            doubtful.append(name)
         else:
             features.append(name)
-    if not features:  # rather than none
-        kept = ("the same", "numbers", "length")
-        features = [name for name in numeric if ignored.get(name, "").startswith(kept)]
-    return features, outcomes, ignored
-
-
-def _count(owner: Array, values: Array) -> int:
-    """Count the pairs of a policy and a value."""
-    return len(set(zip(owner.tolist(), values.tolist(), strict=True)))
+    return features or doubtful, outcomes, ignored
 
 
 def _episode_codes(
@@ -1043,45 +1032,46 @@ def _episode_codes(
     """Return the number of each row's episode, or of its policy if that does not show in a row."""
     if "episode" in columns.roles:
         return codes.of([*columns.owner, columns.roles["episode"]])
-    if not {"step", "terminated", "truncated"} & columns.roles.keys():
+    ends = {role: columns.roles[role] for role in ("step", *_FLAGS) if role in columns.roles}
+    if not ends:
         return owner
-    own = {
-        key: name
-        for key, name in columns.roles.items()
-        if key in ("step", "terminated", "truncated")
-    }
+    pieces = [
+        rows[piece]
+        for _, rows in _owners(codes, columns.owner)
+        for piece in _rows_of(table, Columns(ends), rows, options).divided()
+    ]
     result = np.zeros(codes.n, dtype=np.int64)
-    count = 0
-    for _, rows in _owners(codes, columns.owner):
-        log = _rows_of(table, Columns(own), rows, options)
-        for piece in log.divided():
-            result[rows[piece]] = count
-            count += 1
+    result[np.concatenate(pieces)] = np.repeat(np.arange(len(pieces)), list(map(len, pieces)))
     return result
 
 
 def _constants(
     table: Table, codes: _Codes, names: Sequence[str], episode: Array
-) -> dict[str, Array]:
+) -> dict[str, list[Any]]:
     """Return the columns that are the same in all rows of an episode where known, by episode."""
-    first = next(number for number, length in enumerate(table.lengths) if length)
-    begin, n = sum(table.lengths[:first]), int(episode.max()) + 1
-    head = table.read(first, list(names)).slice(0, _HEAD)
+    n = int(episode.max()) + 1
+    if n == codes.n or not names:
+        return {}
+    head = table.read(0, list(names)).slice(0, _HEAD)
     found = {}
     for name in names:
-        encoded = _values(head, name).dictionary_encode()
-        for mine in (episode[begin : begin + len(encoded)], episode):  # most differ in the head
-            known = encoded.indices.is_valid().to_numpy(zero_copy_only=False)
-            code, mine = encoded.indices.drop_null().to_numpy(), mine[known]
-            value = np.full(n, -1)
-            value[mine] = code
-            if (value[mine] != code).any():
-                break
-            encoded = codes.column(name)
-        else:
-            texts = np.array([*encoded.dictionary.to_pylist(), None], dtype=object)
-            found[name] = texts[value]
+        values = _same(_values(head, name).dictionary_encode(), episode[: len(head)], n)
+        if values is not None and len(head) < codes.n:  # few columns do not differ in the head
+            values = _same(codes.column(name), episode, n)
+        if values is not None:
+            found[name] = values
     return found
+
+
+def _same(encoded: Any, episode: Array, n: int) -> list[Any] | None:
+    """Return the value of a column in each episode, or None if one has several."""
+    mine, code = episode[encoded.indices.is_valid()], encoded.indices.drop_null().to_numpy()
+    values = np.full(n, len(encoded.dictionary))
+    values[mine] = code
+    if (values[mine] != code).any():
+        return None
+    known = [*encoded.dictionary.to_pylist(), None]
+    return [known[value] for value in values.tolist()]
 
 
 def _fits(role: str, kind: pa.DataType) -> bool:
