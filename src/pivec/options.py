@@ -261,6 +261,8 @@ class TableOptions:
 
     def __post_init__(self) -> None:
         check_arguments(self)
+        for name in ("feature_columns", "action_columns", "outcome_columns", "ignore_columns"):
+            object.__setattr__(self, name, tuple(getattr(self, name)))  # which can be hashed
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 
 import numpy as np
@@ -154,6 +155,21 @@ def test_what_numbers_rows_episodes_and_policies_is_no_feature(log, rng):
     assert data.feature_names == ("x", "z")
 
 
+def test_a_number_of_the_run_in_files_of_their_own_is_reported(log, tmp_path):
+    for number, (algo, rows) in enumerate(log.groupby("algo")):
+        frame = rows[rows.run == 1].drop(columns=["algo", "run"])
+        frame = frame.rename(columns=dict(zip(OBS, "xyz", strict=True)))
+        frame.assign(rate=number * 0.1).to_csv(tmp_path / f"{algo}.csv", index=False)
+    with pytest.warns(PivecWarning, match=r"'rate'.*--ignore-columns"):
+        pivec.compare(str(tmp_path / "*.csv"), out=tmp_path / "out", components=2)
+    options = TableOptions(ignore_columns=["rate"])
+    assert import_recorded([tmp_path / "ppo.csv"], None, options=options).feature_names == (
+        "x",
+        "y",
+        "z",
+    )
+
+
 def test_states_that_are_called_so_leave_out_other_numbers(log):
     for names in (
         OBS,
@@ -301,6 +317,28 @@ def test_padded_arrays_end_where_flags_say(rng, tmp_path):
     np.savez(tmp_path / "d.npz", obs=np.zeros((50, 4, 2)), dones=many)  # (steps, environments)
     with pytest.raises(BadData, match=r"d\.npz.*dones.*\(episodes, steps\)"):
         import_recorded([tmp_path / "d.npz"], None)
+
+
+def test_rollout_buffers_are_one_environment_after_another(rng, tmp_path):
+    for environments in (1, 3):
+        states = rng.normal(size=(8, environments, 2)).astype(np.float32)
+        starts = rng.random((8, environments)) < 0.3
+        rewards = rng.normal(size=(8, environments))
+        arrays = {"observations": states, "episode_starts": starts, "rewards": rewards}
+        np.savez(tmp_path / "buffer.npz", **arrays)
+        data = import_recorded([tmp_path / "buffer.npz"], None)
+        expected = []
+        for lane in range(environments):
+            cuts = [0, *[row for row in range(1, 8) if starts[row, lane]], 8]
+            expected += [(lane, slice(*pair)) for pair in itertools.pairwise(cuts)]
+        assert data.n_episodes == len(expected)
+        for mine, (lane, rows) in zip(data.episodes(), expected, strict=True):
+            np.testing.assert_array_equal(mine, states[rows, lane])
+        totals = [rewards[rows, lane].sum() for lane, rows in expected]
+        np.testing.assert_allclose(data.returns, totals)
+    ends = np.arange(8)[:, None] % 4 == 3
+    np.savez(tmp_path / "one.npz", obs=states[:, :1], dones=ends)
+    assert import_recorded([tmp_path / "one.npz"], None).lengths.tolist() == [4, 4]
 
 
 def test_done_is_not_the_end_of_an_episode_that_was_truncated(one, tmp_path):

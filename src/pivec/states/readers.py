@@ -365,8 +365,22 @@ def _read_arrays(path: Path, options: TableOptions) -> Iterator[Episode]:
         raise BadData(
             f"{names['states']} has shape {states.shape}: expected at least one feature per state"
         )
+    # Steps of several environments at once, as rollout buffers have them: one after another.
+    pair = states.shape[:2]
+    stacked = ["starts", *_FLAGS] if pair[1:] == (1,) else ["starts"]
+    if states.ndim > 2 and any(known[role].shape == pair for role in stacked if role in known):
+        known = {
+            role: values.swapaxes(0, 1).reshape(-1, *values.shape[2:])
+            if values.shape[:2] == pair
+            else values
+            for role, values in known.items()
+        }
+        if "starts" in known:
+            known["starts"] = known["starts"].astype(bool)
+            known["starts"][:: pair[0]] = True
+        states, n = known["states"], len(known["states"])
     # A flag for each of n images, (n, height, width); but pivec's own are of whole episodes.
-    per_row = [known[role].shape == (n,) and names[role] not in ("terminated", "truncated")
+    per_row = [known[role].shape == (n,) and names.get(role) not in _FLAGS
                for role in _DIVIDING[:-2] if role in known]  # fmt: skip
     is_padded = states.ndim > 2 and suffix not in (".hdf5", ".h5") and not any(per_row)
     is_padded &= not (is_cut and suffix == ".npy")
@@ -732,7 +746,7 @@ _AT_END = re.compile(r"(infos?[._]|next[._])?((is_)?success|succeeded|solved)") 
 # Names of columns that are never features, by what they are.
 _NO_FEATURES = {
     "row number": r"|index|idx|row|row_(id|number)|unnamed:_\d+|__index_level_\d+__",
-    "identifier": r"(.*[._])?(id|idx|index|uuid)",
+    "identifier": r"(.*[._])?(id|idx|index|uuid|seed)",
     "time": r"date|datetime|time|timestamp|wall_?(time|clock)|clock|elapsed(_time)?",
     "counter": r"(total|num|global|env)_(time)?steps?|(.*_)?(iter|iterations?|no|nr|num|counter)|"
     r"epoch|(ep|episode)_len(gth)?",

@@ -406,10 +406,10 @@ def _is_store(path: Path) -> bool:
 
 def _holds_data(folder: Path) -> bool:
     """Return whether a folder holds files of recorded states and neither policies nor datasets."""
-    files = [path for path in folder.rglob("*") if path.suffix.lower() in _SUFFIXES]
-    others = ("data/metadata.json", "store.json")
-    is_other = any(any(folder.rglob(name)) for name in others) if files else True
-    return not is_other and not _has_policies(folder)
+    is_other = _has_policies(folder) or any(
+        path for name in ("data/metadata.json", "store.json") for path in folder.rglob(name)
+    )
+    return not is_other and any(path.suffix.lower() in _SUFFIXES for path in folder.rglob("*"))
 
 
 def _has_policies(folder: Path, but: Sequence[str] = ()) -> bool:
