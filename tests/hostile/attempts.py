@@ -75,7 +75,7 @@ def space(folder):
 
 def folder(folder):
     """Import the files of a folder, which are one policy."""
-    import_recorded([folder], folder.parent / f"{folder.name}-made")
+    import_recorded([folder], folder / "made")
 
 
 def table(folder):
