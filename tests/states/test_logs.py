@@ -101,6 +101,13 @@ def test_policies_are_told_by_the_columns_that_make_episodes_unique(log, names, 
     assert mixed.n_episodes == data.n_episodes
 
 
+def test_short_episodes_do_not_change_who_is_the_policy():
+    frame = pd.DataFrame({"agent": list("aaab"), "ep": [0, 0, 1, 0], "t": [0, 1, 0, 0],
+                          "x": [0.0, 0.5, 0.25, 1.0]})  # fmt: skip
+    for rows, labels in ((frame, ("a", "b")), (frame[:3], ("a",)), (frame[2:3], ("a",))):
+        assert VisitedStates.from_pandas(rows).labels == labels
+
+
 def test_training_steps_of_one_policy_are_policies_of_its_run(log):
     data = VisitedStates.from_pandas(log.assign(global_step=log.run * 1000).drop(columns="run"))
     assert data.labels == ("ppo/1000", "ppo/2000", "sac/1000", "sac/2000")

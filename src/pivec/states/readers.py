@@ -939,7 +939,8 @@ def _identify(
             continue
         rest = [roles[key] for key in _KEYS if key in roles and key != role]
         time = step or (name if _plain(name) in _COUNTERS else None)
-        changes = 2 * codes.count(*rest, episode, name) > codes.n
+        pieces = codes.count(*rest, episode, name)
+        changes = 2 * pieces > codes.n and pieces >= 2 * codes.count(*rest, episode)
         if changes and time is not None and codes.separates(rest, episode, time):
             del roles[role]
             if step is None:
