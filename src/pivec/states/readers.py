@@ -933,21 +933,28 @@ def _identify(
     Return the roles, and further columns that are needed.
     """
     roles, episode = dict(roles), roles.get("episode")
-    for role in reversed(_KEYS):  # which may count through the episodes of one policy instead
+    keys: list[str] = []
+    for role in _KEYS:  # which may count through the episodes of one policy instead
         name, step = roles.get(role), roles.get("step")
-        if name in (None, episode) or getattr(options, f"{role}_column") is not None:
+        if name is None:
             continue
-        rest = [roles[key] for key in _KEYS if key in roles and key != role]
         time = step or (name if _plain(name) in _COUNTERS else None)
-        pieces = codes.count(*rest, episode, name)
-        changes = 2 * pieces > codes.n and pieces >= 2 * codes.count(*rest, episode)
-        if changes and time is not None and codes.separates(rest, episode, time):
+        pieces, whole = codes.count(*keys, episode, name), codes.count(*keys, episode)
+        is_given = name == episode or getattr(options, f"{role}_column") is not None
+        if (
+            is_given
+            or not time
+            or 2 * whole > pieces
+            or 2 * pieces <= codes.n
+            or not codes.separates(keys, episode, time)
+        ):
+            keys.append(name)
+        else:
             del roles[role]
             if step is None:
                 roles["step"] = name
             else:
                 ignored[name] = "changes within episodes"
-    keys = [roles[role] for role in _KEYS if role in roles]
     step = roles.get("step")
     if episode is None or codes.separates(keys, episode, step):
         return roles, []
