@@ -104,8 +104,8 @@ def import_(
         list[str],
         typer.Argument(
             metavar="DATA...",
-            help="Tables (.parquet, .csv, .jsonl, .feather, .arrow), arrays (.npz, .npy) and D4RL's "
-            ".hdf5, by path, folder or quoted glob; npz:DIR, minari:NAME or store:DIR.",
+            help="Tables (.parquet, .csv, .jsonl, .feather, .arrow), arrays (.npz, .npy) and "
+            "D4RL's .hdf5, by path, folder or quoted glob; npz:DIR, minari:NAME or store:DIR.",
         ),
     ],
     *,
@@ -131,7 +131,8 @@ def import_(
 
     The columns of a table are found by name: policy, algo, run, training_step, episode, step,
     return or reward, action, success; obs_0, observation.x, ... or else all other numeric columns
-    are features. --dry-run prints what was found. Files written by `pivec export` are restored exactly.
+    are features. --dry-run prints what was found. Files written by `pivec export` are restored
+    exactly.
 
     A .npz, .npy or .hdf5 file is one policy, and so are .npy files of a folder that are named obs,
     actions, dones or have an episode each. A Minari dataset is one policy; with minari:NAME#KEY

@@ -940,14 +940,9 @@ def _identify(
             continue
         time = step or (name if _plain(name) in _COUNTERS else None)
         pieces, whole = codes.count(*keys, episode, name), codes.count(*keys, episode)
+        is_time = bool(time) and 2 * pieces > codes.n and pieces >= 2 * whole
         is_given = name == episode or getattr(options, f"{role}_column") is not None
-        if (
-            is_given
-            or not time
-            or 2 * whole > pieces
-            or 2 * pieces <= codes.n
-            or not codes.separates(keys, episode, time)
-        ):
+        if is_given or not is_time or not codes.separates(keys, episode, time):
             keys.append(name)
         else:
             del roles[role]
