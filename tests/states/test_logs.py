@@ -343,6 +343,13 @@ def test_rollout_buffers_are_one_environment_after_another(rng, tmp_path):
             np.testing.assert_array_equal(mine, states[rows, lane])
         totals = [rewards[rows, lane].sum() for lane, rows in expected]
         np.testing.assert_allclose(data.returns, totals)
+        if environments == 1:  # after the training, which flattens some
+            arrays["observations"] = states[:, 0]
+            arrays["episode_starts"] = starts.astype(np.float32)
+            np.savez(tmp_path / "flat.npz", **arrays)
+            flat = import_recorded([tmp_path / "flat.npz"], None)
+            assert flat.lengths.tolist() == data.lengths.tolist()
+            np.testing.assert_allclose(flat.returns, totals)
     ends = np.arange(8)[:, None] % 4 == 3
     np.savez(tmp_path / "one.npz", obs=states[:, :1], dones=ends)
     assert import_recorded([tmp_path / "one.npz"], None).lengths.tolist() == [4, 4]

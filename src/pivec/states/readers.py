@@ -534,7 +534,7 @@ def _starts(known: Mapping[str, Array], n: int, options: TableOptions) -> Array 
     if options.episode_starts is not None:
         starts = np.load(options.episode_starts, allow_pickle=False)
     elif "starts" in known:
-        starts = known["starts"]
+        starts = known["starts"].reshape(n) if known["starts"].size == n else known["starts"]
         starts = np.flatnonzero(starts) if starts.shape == (n,) else starts
     elif "lengths" in known and known["lengths"].sum() == n:
         starts = np.cumsum(known["lengths"])[:-1]
