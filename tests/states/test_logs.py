@@ -319,6 +319,14 @@ def test_padded_arrays_end_where_flags_say(rng, tmp_path):
         assert data[label].lengths.tolist() == [end + more for end in ends]
         np.testing.assert_allclose(data[label].returns, total)
         assert data[label].terminated.all()
+    first = np.arange(6) == np.zeros((3, 1))
+    np.savez(tmp_path / "e.npz", obs=states, is_first=first, dones=dones, rewards=rewards)
+    np.savez(tmp_path / "f.npz", obs=states, dones=np.ones(3, bool), rewards=rewards)
+    data = import_recorded([tmp_path / "e.npz", tmp_path / "f.npz"], None)
+    assert data["e"].lengths.tolist() == [end + 1 for end in ends]
+    assert data["f"].lengths.tolist() == [6] * 3
+    assert data["f"].terminated.all()
+    np.testing.assert_allclose(data["f"].returns, rewards.sum(axis=1))
     many = np.zeros((50, 4), bool)
     many[::9, 1] = True
     np.savez(tmp_path / "d.npz", obs=np.zeros((50, 4, 2)), dones=many)  # (steps, environments)

@@ -368,6 +368,10 @@ def _read_arrays(path: Path, options: TableOptions) -> Iterator[Episode]:
     # Steps of several environments at once, as rollout buffers have them: one after another.
     pair = states.shape[:2]
     stacked = ["starts", *_FLAGS] if pair[1:] == (1,) else ["starts"]
+    if "starts" in known and known["starts"].shape == pair and pair[1] > 1:
+        is_first = known["starts"].astype(bool)
+        if is_first[:, 0].all() and not is_first[:, 1:].any():  # (episodes, steps)
+            stacked = []
     if states.ndim > 2 and any(known[role].shape == pair for role in stacked if role in known):
         known = {
             role: values.swapaxes(0, 1).reshape(-1, *values.shape[2:])
@@ -380,7 +384,8 @@ def _read_arrays(path: Path, options: TableOptions) -> Iterator[Episode]:
             known["starts"][:: pair[0]] = True
         states, n = known["states"], len(known["states"])
     # A flag for each of n images, (n, height, width); but pivec's own are of whole episodes.
-    per_row = [known[role].shape == (n,) and names.get(role) not in _FLAGS
+    per_row = [known[role].shape == (n,) and not (role in _FLAGS and known[role].all())
+               and names.get(role) not in _FLAGS
                for role in _DIVIDING[:-2] if role in known]  # fmt: skip
     is_padded = states.ndim > 2 and suffix not in (".hdf5", ".h5") and not any(per_row)
     is_padded &= not (is_cut and suffix == ".npy")
