@@ -1,7 +1,10 @@
 from pivec.statistics.episodes import EpisodeClusters as EpisodeClusters
 from pivec.statistics.episodes import cluster_episodes as cluster_episodes
+from pivec.statistics.episodes import difference_intervals as difference_intervals
+from pivec.statistics.episodes import is_rate as is_rate
 from pivec.statistics.episodes import mmd_test as mmd_test
 from pivec.statistics.episodes import mmd_tests as mmd_tests
+from pivec.statistics.episodes import outcome_intervals as outcome_intervals
 from pivec.statistics.episodes import wilson_intervals as wilson_intervals
 from pivec.statistics.equivalence import MARGIN as MARGIN
 from pivec.statistics.equivalence import MARGIN_FACTORS as MARGIN_FACTORS
@@ -36,8 +39,10 @@ from pivec.statistics.groups import mean_between as mean_between
 from pivec.statistics.groups import mean_within as mean_within
 from pivec.statistics.groups import permanova as permanova
 from pivec.statistics.groups import run_distances as run_distances
+from pivec.statistics.groups import runs_needed as runs_needed
 from pivec.statistics.groups import shares_of as shares_of
 from pivec.statistics.intervals import LEVEL as LEVEL
+from pivec.statistics.intervals import NO_SPREAD as NO_SPREAD
 from pivec.statistics.intervals import RATE as RATE
 from pivec.statistics.intervals import Intervals as Intervals
 from pivec.statistics.intervals import Parts as Parts
@@ -49,11 +54,13 @@ from pivec.statistics.intervals import directional_variances as directional_vari
 from pivec.statistics.intervals import gram_spread as gram_spread
 from pivec.statistics.intervals import intervals_of as intervals_of
 from pivec.statistics.intervals import mean_differences as mean_differences
+from pivec.statistics.intervals import paired_spread as paired_spread
 from pivec.statistics.intervals import paired_variances as paired_variances
 from pivec.statistics.intervals import parts_of as parts_of
 from pivec.statistics.intervals import permuted_divisions as permuted_divisions
 from pivec.statistics.intervals import share_as_large as share_as_large
 from pivec.statistics.intervals import spread_of as spread_of
+from pivec.statistics.intervals import within_strata as within_strata
 from pivec.statistics.pairs import ConvergenceRule as ConvergenceRule
 from pivec.statistics.pairs import Pair as Pair
 from pivec.statistics.pairs import Pairs as Pairs
