@@ -259,7 +259,7 @@ class WatchOptions:
 class TableOptions:
     """The meaning of the columns of a table, if it is not clear from their names."""
 
-    policy_column: str | None = option(None, "Policy (default: policy, label, agent)", COLUMNS)
+    policy_column: str | None = option(None, "Policy (default: policy, agent, algo)", COLUMNS)
     group_column: str | None = option(None, "Training run (default: group, run)", COLUMNS)
     training_step_column: str | None = option(
         None, "Training step (default: training_step, checkpoint)", COLUMNS
@@ -274,6 +274,13 @@ class TableOptions:
     action_columns: Sequence[str] = option(
         (), "Action (default: action, action_0 ...); repeatable", COLUMNS, "COLUMN"
     )
+    outcome_columns: Sequence[str] = option(
+        (),
+        "Outcome of an episode (default: success, score, task ...); repeatable",
+        COLUMNS,
+        "COLUMN",
+    )
+    ignore_columns: Sequence[str] = option((), "Not used; repeatable", COLUMNS, "COLUMN")
     episode_length: Count | None = option(None, "Rows per episode, if fixed", COLUMNS)
     episode_starts: str | None = option(
         None, ".npy file with the rows at which episodes start", COLUMNS, "FILE"
@@ -281,6 +288,8 @@ class TableOptions:
 
     def __post_init__(self) -> None:
         check_arguments(self)
+        for name in ("feature_columns", "action_columns", "outcome_columns", "ignore_columns"):
+            object.__setattr__(self, name, tuple(getattr(self, name)))  # which can be hashed
 
 
 @dataclass(frozen=True)

@@ -74,6 +74,11 @@ def space(folder):
     Space.load(folder)
 
 
+def folder(folder):
+    """Import the files of a folder, which are one policy."""
+    import_recorded([folder], folder / "made")
+
+
 def table(folder):
     (path,) = folder.glob("walker.*")
     import_recorded([path], folder / "made")

@@ -599,6 +599,42 @@ def _text(name, comma, *_):
     return Sample("attempts:table", {name: sound}, crafted=crafted)
 
 
+def _lines(name, *_):
+    """JSON Lines with lists and objects in them."""
+    rows = [
+        {"policy": row["policy"], "step": row["step"], "obs": {"x": row["x"], "y": [row["y"]]}}
+        for row in _table().to_pylist()
+    ]
+    sound = "\n".join(map(json.dumps, rows)).encode()
+    head = b'{"step":0,"x":1}\n'
+    odd = {
+        "deep": b'{"x":' * DEEP,
+        "deep lists": head + b'{"step":1,"x":' + b"[" * DEEP + b"]" * DEEP + b"}",
+        "deep objects": b'{"x":' * 200 + b"1" + b"}" * 200,
+        "wide": json.dumps({f"x{i}": i for i in range(20_000)} | {"step": 0}).encode(),
+        "one long text": head + b'{"step":1,"x":2,"note":"' + b"a" * 5_000_000 + b'"}',
+        "a long list": b'{"step":0,"x":[' + b"1," * 2_000_000 + b"1]}",
+        "other types": head + b'{"step":1,"x":"a"}',
+        "a list": b'[{"step":0,"x":1}]',
+        "no values": b"{}\n{}",
+        "nulls": b'{"step":null,"x":null}\n' * 3,
+        "huge numbers": head + b'{"step":1,"x":' + b"9" * 1000 + b"}",
+        "infinite": head + b'{"step":1,"x":Infinity}',
+        "twice": b'{"step":0,"x":1,"x":2}',
+        "twice, nested": b'{"step":0,"x":{"y":1},"x.y":2}',
+        "not text": bytes(range(256)) * 100,
+        "utf-16": sound.decode().encode("utf-16"),
+        "only lines": b"\n" * 1_000_000,
+        "only braces": b"{" * 1_000_000,
+        "empty": b"",
+        "controls": b'{"policy":"\\u001b[2J","step":0,"x":1}',
+        "keys per line": b"".join(b'{"step":%d,"x%d":1}\n' % (i, i) for i in range(2000)),
+    }
+    crafted = {attack: {name: data} for attack, data in odd.items()}
+    crafted["a pipe"] = {name: Fifo()}
+    return Sample("attempts:table", {name: sound}, crafted=crafted)
+
+
 # ---- arrays ----
 
 
@@ -643,9 +679,39 @@ def _npy(*_):
     return Sample("attempts:table", {"walker.npy": sound.getvalue()}, crafted=crafted)
 
 
+def _arrays_by_name():
+    return {
+        "obs": ROWS,
+        "actions": np.arange(9) % 2,
+        "rewards": np.ones(9),
+        "dones": np.isin(np.arange(9), (4, 8)),
+        "success": np.ones(2),
+    }
+
+
+def _npy_folder(*_):
+    files = {f"{name}.npy": _saved(array) for name, array in _arrays_by_name().items()}
+    crafted = {}
+    for name in ("obs", "dones", "success"):
+        for attack, data in _npy_attacks().items():
+            crafted[f"{name}: {attack}"] = {**files, f"{name}.npy": data}
+    crafted["a pipe"] = {**files, "actions.npy": Fifo()}
+    crafted["a link to itself"] = {**files, "dones.npy": Link("dones.npy")}
+    return Sample("attempts:folder", files, crafted=crafted)
+
+
+def _npy_episodes(*_):
+    files = {f"walk-{number}.npy": _saved(walk) for number, walk in enumerate(WALKS)}
+    crafted = {attack: {**files, "walk-1.npy": data} for attack, data in _npy_attacks().items()}
+    crafted["a pipe"] = {**files, "walk-1.npy": Fifo()}
+    return Sample("attempts:folder", files, crafted=crafted)
+
+
 def _npz(padded, *_):
     file = io.BytesIO()
-    if padded:
+    if padded is None:
+        np.savez(file, **_arrays_by_name())
+    elif padded:
         states = np.zeros((2, 5, 3), np.float32)
         np.savez(file, states=states, lengths=[5, 4], returns=[1.0, 2.0], seeds=[1, 2])
     else:
@@ -660,16 +726,16 @@ def _npz(padded, *_):
     name = "walker.npz"
     with np.load(io.BytesIO(file.getvalue())) as read:
         members = {f"{key}.npy": _saved(read[key]) for key in read.files}
-    crafted = {}
-    for array in ("states", "episode", "lengths", "actions"):
+    crafted, states = {}, "obs.npy" if padded is None else "states.npy"
+    for array in ("states", "episode", "lengths", "actions", "obs", "dones", "success"):
         for attack, data in _npy_attacks().items() if f"{array}.npy" in members else ():
             crafted[f"{array}: {attack}"] = {name: archive({**members, f"{array}.npy": data})}
     rows = npy((1 << 28, 3), data=b"")
     for declared in (100, 3 << 30):
-        bomb = forged(members, "states.npy", rows, 3000, declared)
+        bomb = forged(members, states, rows, 3000, declared)
         crafted[f"{declared} declared"] = {name: bomb}
     crafted["many members"] = {name: archive({f"a{i}.npy": b"" for i in range(30_000)})}
-    crafted["names"] = {name: archive({**members, "../../escaped.npy": members["states.npy"]})}
+    crafted["names"] = {name: archive({**members, "../../escaped.npy": members[states]})}
     crafted["a pipe"] = {name: Fifo()}
     return Sample("attempts:npz", {name: file.getvalue()}, crafted=crafted)
 
@@ -808,7 +874,12 @@ READERS = {
     "parquet": _parquet,
     "csv": partial(_text, "walker.csv", ","),
     "tsv": partial(_text, "walker.tsv", "\t"),
+    "jsonl": partial(_lines, "walker.jsonl"),
+    "ndjson": partial(_lines, "walker.ndjson"),
     "npz padded": partial(_npz, True),
+    "npz flags": partial(_npz, None),
+    "npy folder": _npy_folder,
+    "npy episodes": _npy_episodes,
     "npz long": partial(_npz, False),
     "npy": _npy,
     "store": _store,

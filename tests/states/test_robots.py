@@ -51,7 +51,7 @@ def test_datasets_are_found_in_folders_and_by_globs_and_files_in_them_are_not(tm
         assert [len(list(policy.episodes())) for policy in found] == [6, 6, 6]
     assert is_recorded(tmp_path / "data" / "a")
     assert is_recorded(str(tmp_path / "data" / "*"))
-    assert not is_recorded(tmp_path)
+    assert not is_recorded(tmp_path, folders=False)
 
 
 def test_a_dataset_is_found_by_its_name_in_the_caches_of_the_hub(tmp_path, monkeypatch):

@@ -19,6 +19,7 @@ from pivec.policies.formats import about as about
 from pivec.policies.formats import is_policy_file as is_policy_file
 from pivec.policies.formats import register_format as register_format
 from pivec.policies.formats.described import ENCODER as ENCODER
+from pivec.policies.formats.described import parse_npy as parse_npy
 from pivec.policies.formats.described import policy_bytes as policy_bytes
 from pivec.policies.formats.described import read_policy as read_policy
 from pivec.policies.formats.described import read_safetensors as read_safetensors

@@ -44,6 +44,7 @@ from pivec.states.recorded import find_recorded as find_recorded
 from pivec.states.recorded import import_recorded as import_recorded
 from pivec.states.recorded import is_filmed as is_filmed
 from pivec.states.recorded import is_recorded as is_recorded
+from pivec.states.recorded import print_readings as print_readings
 from pivec.states.recorded import read_recorded as read_recorded
 from pivec.states.recorded import split_recorded as split_recorded
 from pivec.states.store import Store as Store

@@ -508,14 +508,29 @@ def distinct_features(data: VisitedStates) -> NDArray[np.intp]:
 def warn_of_constants(data: VisitedStates) -> None:
     """Warn if most features are constant; a few are in many environments.
 
-    Values of a Discrete that are never visited (``x=3``) do not count.
+    Values of a Discrete that are never visited (``x=3``) do not count. Also warn of features that
+    only say which policy it is, such as a number of the run in a log.
     """
-    varies = np.zeros(data.n_features, dtype=bool)
-    value = data.rows(0, 1)[0].copy()
-    for block in data.blocks(_ROWS):
-        varies |= (block != value).any(axis=0)
-        if varies.all():  # most often after the first block
+    within = np.zeros(data.n_features, dtype=bool)  # of a policy
+    varies, value = within.copy(), data.rows(0, 1)[0].copy()
+    for number in range(data.n_policies):
+        states = data.policy_states(number)
+        varies |= states[0] != value
+        for begin in range(0, len(states), _ROWS):
+            within |= (states[begin : begin + _ROWS] != states[0]).any(axis=0)
+        if within.all():  # most often after the first policy
             break
+    varies |= within
+    own = [data.feature_names[column] for column in np.flatnonzero(varies & ~within)]
+    own = [name for name in own if "=" not in name]
+    if own and within.any():
+        warnings.warn(
+            f"features are constant within each policy but differ between them: {own[:3]}; so "
+            "distances show which policy it is: leave them out unless they are behaviour "
+            "(tables: --ignore-columns of `pivec import`)",
+            PivecWarning,
+            stacklevel=3,
+        )
     known = zip(data.feature_names, varies.tolist(), strict=True)
     counted = [(name, differs) for name, differs in known if "=" not in name]
     same = [name for name, differs in counted if not differs]

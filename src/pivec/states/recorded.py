@@ -13,7 +13,7 @@ import json
 import os
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
@@ -41,8 +41,9 @@ from pivec.states.visited import (
     names_of,
     record_of,
 )
+from pivec.terminal import say, shortened
 
-_TABLES = frozenset({".parquet", ".feather", ".arrow", ".csv", ".tsv"})
+_TABLES = frozenset({".parquet", ".feather", ".arrow", ".csv", ".tsv", ".jsonl", ".ndjson"})
 _SUFFIXES = _TABLES | {".npz", ".npy", ".hdf5", ".h5"}
 _PREFIXES = ("npz:", "table:", "minari:", "lerobot:", "rlds:", "store:")
 LEROBOT = Path("meta", "info.json")  # the file by which LeRobot datasets are recognized
@@ -71,6 +72,7 @@ class RecordedPolicy:
     has_actions: bool | None = None  # None if unknown before reading
     collected: Mapping[str, Any] = field(default_factory=dict)  # settings of a store it is in
     clock: str = "steps"  # what the times of states count, if they are recorded: steps or time
+    reading: tuple[tuple[str, str], ...] = ()  # which columns or arrays are used for what
 
     def episodes(self) -> Iterator[Episode]:
         """Read one episode after another."""
@@ -85,6 +87,21 @@ class RecordedPolicy:
     def renamed(self, label: str) -> RecordedPolicy:
         """Return the same with another label."""
         return replace(self, info=replace(self.info, label=label))
+
+
+def print_readings(policies: Iterable[RecordedPolicy]) -> None:
+    """Print how tables and arrays without names of their own were understood, each once."""
+    readings: dict[tuple[tuple[str, str], ...], list[RecordedPolicy]] = {}
+    for policy in policies:
+        readings.setdefault(policy.reading, []).append(policy)
+    for reading, found in readings.items():
+        if reading:
+            sources = list(dict.fromkeys(policy.info.source.partition(":")[2] for policy in found))
+            more = f" and {len(sources) - 1} more" if len(sources) > 1 else ""
+            labels = shortened(", ".join(policy.info.label for policy in found), 100)
+            say(f"{sources[0] or 'The table'}{more}, policies {labels}")
+            for what, text in reading:
+                say(f"  {what:<9} {shortened(text, 160)}")
 
 
 def find_recorded(spec: Any, options: TableOptions | None = None) -> list[RecordedPolicy]:
@@ -104,8 +121,7 @@ def find_recorded(spec: Any, options: TableOptions | None = None) -> list[Record
     text = os.fspath(spec)
     if not text.startswith(_PREFIXES):
         path = Path(text).expanduser()
-        is_store = path.is_dir() and is_recorded(text) and not is_lerobot(path)
-        is_store |= is_uri(text)
+        is_store = is_uri(text) or (_is_store(path) and not is_lerobot(path))
         text = f"{'store' if is_store else 'table'}:{text}"
     kind, _, where = text.partition(":")
     if not where:
@@ -154,6 +170,8 @@ def _find_files(
     paths = [*(path for path in paths if path.suffix.lower() in suffixes), *datasets]
     if not paths:
         raise UsageError(f"{home} holds no {' or '.join(sorted(suffixes))} file")
+    if home.is_dir() and options.episode_length is None and options.episode_starts is None:
+        paths = _with_folders(paths)
     paths.sort(key=lambda path: [natural_key(part) for part in path.parts])
     found = [
         policy
@@ -163,9 +181,23 @@ def _find_files(
     return _with_unique_labels(found)
 
 
+def _with_folders(paths: Sequence[Path]) -> list[Path]:
+    """Replace `.npy` files that are one policy together by their folder."""
+    from pivec.states.readers import is_one_policy
+
+    folders = []
+    for folder in {path.parent for path in paths if path.suffix.lower() == ".npy"}:
+        with naming(folder, "recorded states", BadData):
+            folders += [folder] * is_one_policy(folder)
+    return [
+        *folders,
+        *(path for path in paths if path.suffix != ".npy" or path.parent not in folders),
+    ]
+
+
 def _policies_in_file(path: Path, home: Path, options: TableOptions) -> list[RecordedPolicy]:
-    inner, suffix = path.relative_to(home), path.suffix.lower()
-    if path.is_dir():
+    inner, suffix, is_folder = path.relative_to(home), path.suffix.lower(), path.is_dir()
+    if is_folder and is_lerobot(path):
         confined.start("pivec.states.robots")
         from pivec.states.robots import find_lerobot, lerobot_files, lerobot_name
 
@@ -173,17 +205,27 @@ def _policies_in_file(path: Path, home: Path, options: TableOptions) -> list[Rec
         with naming_it(path), naming(path, "a LeRobot dataset", BadData):
             digest, size = lerobot_files(path)
             return _find_confined(_Source(find_lerobot, (path, label, options, digest), size))
-    if suffix not in _SUFFIXES:
+    if path == home:  # a folder that is one policy
+        inner, home = Path(path.resolve().name), path.resolve().parent
+    if suffix not in _SUFFIXES and not is_folder:
         raise UsageError(
             f"{path} has the extension {suffix or '(none)'}, which no reader of recorded states "
             f"supports: expected one of {', '.join(sorted(_SUFFIXES))}"
         )
-    label, is_bounded = inner.with_suffix("").as_posix(), suffix in (".npz", ".npy")
+    label = (inner if is_folder else inner.with_suffix("")).as_posix()
+    is_bounded = is_folder or suffix in (".npz", ".npy")
     group = inner.parent.as_posix() if inner.parent != Path() else home.resolve().name
     with naming_it(path), naming(path, "recorded states", BadData):
         if not is_bounded:
             confined.start("pivec.states.readers")  # while the digest is computed
-        arguments = path, label, group, options, digest_of(path)
+        digests = map(digest_of, sorted(path.glob("*.npy")) if is_folder else [path])
+        arguments = (
+            path,
+            label,
+            group,
+            options,
+            json_digest(list(digests)) if is_folder else next(digests),
+        )
         if is_bounded:
             return _find_in_file(*arguments)
         return _find_confined(_Source(_find_in_file, arguments, path.stat().st_size))
@@ -395,8 +437,11 @@ def dataset_episode(info: PolicyInfo, number: int) -> int:
     return own[0] if own and isinstance(own[0], int) else number
 
 
-def is_recorded(thing: object) -> bool:
-    """Return whether something given as a policy stands for recorded states."""
+def is_recorded(thing: object, folders: bool = True) -> bool:
+    """Return whether something given as a policy stands for recorded states.
+
+    ``folders`` says whether folders of files count, in which policies may appear later.
+    """
     if not isinstance(thing, str | os.PathLike):
         is_data = isinstance(thing, VisitedStates | RecordedPolicy)
         return is_data or _is_frame(thing) or _is_episodes(thing)
@@ -407,10 +452,8 @@ def is_recorded(thing: object) -> bool:
         return Store.exists(text)
     path = Path(text).expanduser()
     with contextlib.suppress(OSError, ValueError):  # of names that are not paths
-        if path.is_dir():  # a store, or a comparison without policies beside its states
-            is_comparison = Store.exists(path / "states")
-            is_comparison = is_comparison and not _has_policies(path, but=("states", "space"))
-            return is_comparison or Store.exists(path) or is_lerobot(path)
+        if path.is_dir():
+            return _is_store(path) or is_lerobot(path) or (folders and _holds_data(path))
         files = [path] if path.is_file() else map(Path, glob.glob(str(path), recursive=True))
         kinds = [
             (file.suffix.lower() in _SUFFIXES and not is_policy_file(file, named=False))
@@ -419,6 +462,21 @@ def is_recorded(thing: object) -> bool:
         ]
         return bool(kinds) and all(kinds)
     return False
+
+
+def _is_store(path: Path) -> bool:
+    """Return whether a folder is a store, or a comparison without policies beside its states."""
+    is_comparison = path.is_dir() and Store.exists(path / "states")
+    is_comparison = is_comparison and not _has_policies(path, but=("states", "space"))
+    return is_comparison or (path.is_dir() and Store.exists(path))
+
+
+def _holds_data(folder: Path) -> bool:
+    """Return whether a folder holds files of recorded states and neither policies nor datasets."""
+    is_other = _has_policies(folder) or any(
+        path for name in ("data/metadata.json", "store.json") for path in folder.rglob(name)
+    )
+    return not is_other and any(path.suffix.lower() in _SUFFIXES for path in folder.rglob("*"))
 
 
 def _has_policies(folder: Path, but: Sequence[str] = ()) -> bool:
@@ -672,16 +730,20 @@ class RecordedStates:
 
 def import_recorded(
     specs: Sequence[Any],
-    store: str | Path,
+    store: str | Path | None,
     *,
     environment: str = "",
     max_states_per_policy: int | None = None,
     options: TableOptions | None = None,
+    progress: bool = False,
 ) -> VisitedStates:
     """Put recorded states into a store of their own; no environment is created.
 
     ``specs`` are files, folders of files, ``npz:DIR``, ``minari:NAME`` and ``store:DIR``; see
-    `RecordedStates`. ``options`` describe the columns of tables with unusual names.
+    `RecordedStates`. ``options`` describe the columns of tables with unusual names. Without a
+    ``store`` they are only read. ``progress`` prints how they are understood.
     """
     policies = [policy for spec in specs for policy in find_recorded(spec, options)]
+    if progress:
+        print_readings(policies)
     return RecordedStates(policies, store, environment, max_states_per_policy).run()

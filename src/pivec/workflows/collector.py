@@ -42,6 +42,7 @@ from pivec.states import (
     check_store_path,
     check_unique,
     content_digest,
+    print_readings,
     read_recorded,
     record_of_played,
     split_recorded,
@@ -132,6 +133,8 @@ class Collector:
             if Store.exists(store) and len(known := Store(store)):
                 begun = known.settings
         acting, self._recorded = split_recorded(policies)
+        if progress:
+            print_readings(self._recorded)
         nobody = isinstance(acting, list | dict) and not acting
         named: list[NamedPolicy] = []
         if not (nobody and self._recorded):

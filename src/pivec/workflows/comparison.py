@@ -69,6 +69,7 @@ from pivec.states import (
     VisitedStates,
     is_recorded,
     paired,
+    print_readings,
     split_recorded,
     warn_of_constants,
 )
@@ -543,6 +544,8 @@ def _collector(
             return StoredStates(store, folder)
         acting, recorded = split_recorded(policies)
         if recorded and isinstance(acting, list | dict) and not acting:
+            if progress:
+                print_readings(recorded)
             return RecordedStates(recorded, folder, max_states_per_policy=most)
     return Collector(env, policies, options, folder, progress)
 

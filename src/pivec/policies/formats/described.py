@@ -479,13 +479,11 @@ def split_vector(
     return tuple(layers)
 
 
-def unpack_npz(
-    source: bytes | BinaryIO, budget: Budget, kinds: str = "biuf", only: str = ""
-) -> Tensors:
-    """Read the arrays of a ``.npz`` file by name, or ``only`` one."""
+def unpack_npz(source: bytes | BinaryIO, budget: Budget, kinds: str = "biuf") -> Tensors:
+    """Read the arrays of a ``.npz`` file by name."""
     archive, arrays = BoundedZip(source, budget), {}
     for member in archive.members:
-        if member == f"{only}.npy" if only else member.endswith(".npy"):
+        if member.endswith(".npy"):
             with about(f"{member} in it"):
                 arrays[member.removesuffix(".npy")] = parse_npy(archive.read(member), kinds)
     return arrays
