@@ -236,7 +236,7 @@ def test_compare_writes_figures_in_the_format_asked_for(tmp_path):
     log.write_text(log.read_text().replace('"figures": "svg"', '"figures": "/../../evil"'))
     pivec.load_comparison(tmp_path).write_report()
     assert (tmp_path / "map.png").is_file()
-    assert not list(tmp_path.parent.glob("**/*evil*"))
+    assert not [*tmp_path.parent.glob("evil*"), *tmp_path.parent.parent.glob("evil*")]
     assert result.labels == ("a", "b", "c")
 
 

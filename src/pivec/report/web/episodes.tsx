@@ -439,8 +439,8 @@ const EpisodeTab = () => {
     setKind(next);
     choose(next ? of.kind.map((own) => Number(own === next)) : null);
   };
+  useEffect(() => choose(null), [of]);
   useEffect(() => {
-    choose(null);
     const tab = byId("tab-episodes");
     const click = (event: Event) => {
       const name = (event.target as Element).closest<HTMLElement>("[data-kind]");
@@ -449,7 +449,7 @@ const EpisodeTab = () => {
     };
     tab.addEventListener("click", click);
     return () => tab.removeEventListener("click", click);
-  }, [of, kind]);
+  }, [of, kind, chosen]);
   if (!of) return null;
   return (
     <div class="episodes-grid">
