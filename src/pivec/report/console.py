@@ -19,10 +19,11 @@ from pivec.report.findings import UNSURE, Findings, PairRow
 from pivec.states import Store
 from pivec.statistics import LEVEL, POWER, EquivalenceTest, Plan, ViewResult
 from pivec.terminal import print_table, printable, say, text_columns
-from pivec.text import interval, n_policies, percent, shorten_names
+from pivec.text import capitalized, interval, n_policies, percent, shorten_names
 
 _PLAN_ROWS = 20  # policies in the table of a plan
 _KINDS = 4  # of episodes, and pairs whose episodes differ
+_DATASETS = 6  # whose coverage and drift are printed
 _VIEWS = 6  # of a verdict that are printed
 _ROUNDING = 1e-12  # of a distance
 
@@ -68,6 +69,14 @@ def print_summary(findings: Findings) -> None:
         say(f"{findings.kinds.headline()} (shares of each policy are in kinds.csv):")
         for kind in findings.kinds.kinds[:_KINDS]:
             say(f"  {kind.number}: {percent(kind.share)} of episodes, {kind.name}")
+    if (datasets := findings.datasets) is not None:
+        for reach in datasets.reach[:_DATASETS]:
+            say(reach.words)
+        if len(datasets.reach) > _DATASETS:
+            say(f"and {len(datasets.reach) - _DATASETS} more in coverage.csv")
+        for drift in datasets.drift[:_DATASETS]:
+            say(capitalized(drift.words))
+        say(capitalized(datasets.words) + " (see duplicates.csv)" * bool(datasets.duplicates))
     for a, b, p, _ in findings.unlike_episodes[:_KINDS]:
         say(f"{a} and {b} {UNSURE} on average, but their episodes differ (p = {p:.2g})")
     if shared:

@@ -367,4 +367,6 @@ def wilson_intervals(
     share = np.asarray(counts) / n
     middle = (share + z**2 / (2.0 * n)) / (1.0 + z**2 / n)
     reach = z * np.sqrt(share * (1.0 - share) / n + z**2 / (4.0 * n**2)) / (1.0 + z**2 / n)
-    return np.maximum(middle - reach, 0.0), np.minimum(middle + reach, 1.0)
+    # Exactly 0 and 1 where rounding would leave 1e-16.
+    low = np.where(np.asarray(counts) == 0.0, 0.0, np.maximum(middle - reach, 0.0))
+    return low, np.where(share == 1.0, 1.0, np.minimum(middle + reach, 1.0))
