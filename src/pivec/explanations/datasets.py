@@ -31,6 +31,7 @@ _TIMES = 16  # of an episode at which it is compared with others
 _OTHERS, _REACHING = 20, 1000  # policies whose coverage is measured, and episodes of each
 _STATES = 5000  # of a policy, for the same
 _FEWEST, _ORDERED = 20, 500  # episodes in a test of their order
+_LEAST_VARIANCE = 1e-6  # within an episode, of that of all states
 _CHANGED = 0.05  # share of time in a region by which it has changed
 _FEATURES, _REGIONS = 3, 2  # that are listed of those that have changed
 _TENTHS = 10
@@ -63,9 +64,9 @@ class Reach:
     outside: float  # share of the policy's time
     outside_low: float
     outside_high: float
-    # Places that fewer of the dataset's, or the policy's, episodes visit cannot be told apart.
+    # Places visited by a smaller share of the dataset's episodes count as reached,
     reached_resolution: float
-    outside_resolution: float
+    outside_resolution: float  # and by a smaller share of the policy's as inside.
 
     @property
     def words(self) -> str:
@@ -108,7 +109,7 @@ class Drift:
     """Whether the episodes of a policy depend on the order in which they were recorded."""
 
     policy: str
-    p_value: float  # by permutation
+    p_value: float  # by permutation, of features and of regions, whichever is clearer
     q_value: float  # the same among all policies
     changes: tuple[Change, ...]  # the clearest ones, if the episodes depend on their order
 
@@ -120,7 +121,7 @@ class Drift:
             return f"no drift over the recording order of {self.policy} was found {p}"
         what = "; ".join(change.words for change in self.changes[:2] if change.words)
         found = f"the episodes of {self.policy} depend on their recording order {p}"
-        return f"{found}: {what}" if what else f"{found}, but no feature or region alone does"
+        return f"{found}: {what}" if what else f"{found}, but no mean of a feature and no region alone does"
 
 
 @dataclass(frozen=True)
@@ -290,22 +291,18 @@ def _reach(comparison: ComparisonFolder, data: VisitedStates, dataset: str) -> I
         states = [_states_at(comparison, some, times, shift) for some, shift in both]
         deviations = _deviations(states)
         a, b = (own / deviations for own in states)
-        reached, within = reached_share(b, a), reached_share(a, b)
-        unknown = (np.nan,) * 3
-        yield Reach(
-            label,
-            dataset,
-            *((reached.share, reached.low, reached.high) if reached else unknown),
-            *((1.0 - x for x in (within.share, within.high, within.low)) if within else unknown),
-            reached.resolution if reached else np.nan,
-            within.resolution if within else np.nan,
-        )
+        there, within = reached_share(b, a), reached_share(a, b)
+        reached = outside = (np.nan,) * 3
+        if there is not None:
+            reached = there.share, there.low, there.high
+        if within is not None:
+            outside = 1.0 - within.share, 1.0 - within.high, 1.0 - within.low
+        scales = (np.nan if x is None else x.resolution for x in (there, within))
+        yield Reach(label, dataset, *reached, *outside, *scales)
 
 
 def _drift(comparison: ComparisonFolder, labels: Sequence[str]) -> Iterator[Drift]:
     """Test whether the episodes of each policy depend on their order, and find what changed."""
-    if not (comparison.has_regions and comparison.space.method.traits.influences):
-        return
     tests = []
     for label in labels:
         [data] = thinned_alike(comparison.states[label])
@@ -313,13 +310,30 @@ def _drift(comparison: ComparisonFolder, labels: Sequence[str]) -> Iterator[Drif
             continue
         rows = np.linspace(0, data.n_episodes - 1, min(data.n_episodes, _ORDERED)).astype(np.intp)
         some = VisitedStates([data.records[0].only(rows)], data.feature_names, data.environment)
-        test = order_test(comparison.background.describe_episodes(some))
-        tests.append((label, data, test.p_value))
+        points = [_moments(comparison.space.method.view(some))]
+        if comparison.has_regions:
+            points.append(np.sqrt(comparison.background.episode_shares(some)))
+        p_values = [order_test(own).p_value for own in points]
+        tests.append((label, data, min(len(points) * min(p_values), 1.0)))
     q_values = benjamini_hochberg([p for *_, p in tests]).tolist()
     for (label, data, p), q in zip(tests, q_values, strict=True):
         changes = list(_changes(comparison, data, p, q)) if q <= RATE else []
         nothing = Change(label, p, q, "", np.nan, np.nan, np.nan, "", ())
         yield Drift(label, p, q, tuple(changes or [nothing]))
+
+
+def _moments(data: VisitedStates) -> Array:
+    """Means and logarithms of deviations of the features of each episode, all of one scale."""
+    states = data.states.astype(np.float64)
+    deviations = states.std(axis=0)
+    states = (states - states.mean(axis=0)) / np.where(deviations > 0.0, deviations, 1.0)
+    starts, lengths = data.episode_starts, data.lengths[:, None]
+    means = np.add.reduceat(states, starts[:-1], axis=0) / lengths
+    states = (states - np.repeat(means, data.lengths, axis=0)) ** 2
+    variances = np.add.reduceat(states, starts[:-1], axis=0) / lengths
+    points = np.hstack([means, np.log(variances + _LEAST_VARIANCE)])
+    scale = points.std(axis=0)
+    return np.asarray(points / np.where(scale > 0.0, scale, 1.0))
 
 
 def _changes(

@@ -100,6 +100,7 @@ def order_test(points: Array, permutations: int = 999, seed: int = 0) -> Permuta
     rng, gram = np.random.default_rng(seed), gaussian_gram(points)
     orders = [np.arange(n), *(rng.permutation(n) for _ in range(permutations))]
     values = np.array([((gram @ own) * own).sum() for own in (waves[order] for order in orders)])
+    values = values.round(12)  # of equal episodes nothing but rounding is left
     return PermutationTest(share_as_large(values), float(values[0]), permutations)
 
 
@@ -181,8 +182,8 @@ def reached_share(a: Array, b: Array, level: float = LEVEL) -> Reached | None:
     ``b`` (the coverage of Naeem et al. 2020, with episodes as samples). k is the least with which
     two samples of the same behaviour miss at most 1 % of each other, which is corrected for. The
     variance is that of leaving out each episode of either side, and the interval is Wilson's for a
-    share with this variance. Its low end is that for k = 3 if lower: with few episodes, the k-th
-    nearest may be far from places that few of them visit.
+    share with this variance. Where k is more than a tenth of the episodes of ``b``, its low end is
+    that for k = 3 if lower, since the k-th nearest may be far from places that few of them visit.
 
     Parameters
     ----------
@@ -209,7 +210,7 @@ def reached_share(a: Array, b: Array, level: float = LEVEL) -> Reached | None:
     k = int((misses > _MISSED).sum()) + 1
     if 3 * k > n_b:
         return None
-    ranks = sorted({min(_FEWEST, k), k})
+    ranks = sorted({_FEWEST, k}) if _FEWEST < k > n_b / 10 else [k]
     shares = np.zeros((len(ranks), n_b))
     losses, gains = np.zeros((len(ranks), n_a)), np.zeros((len(ranks), n_b))
     for e in range(n_b):
