@@ -162,6 +162,19 @@ def test_the_order_of_others_does_not_change_it(tmp_path):
     assert results[0]["a"].reached > results[0]["b"].reached
 
 
+def test_few_episodes_and_checkpoints(tmp_path):
+    rng = np.random.default_rng(4)
+    parts = {"demos": walks(rng, 30), "few": walks(rng, 6)}
+    found = pivec.compare(parts, out=tmp_path / "few", components=6).datasets
+    assert np.isnan([found.reach[0].reached, found.reach[0].outside]).all()
+    assert found.coverage[0].startswith("1 policy")
+    assert table(tmp_path / "few", "coverage.csv")[0]["reached"] == ""
+    assert [row.policy for row in found.drift] == ["demos"]
+    run = pivec.VisitedStates.from_arrays(list(parts.values()), groups=["a", "a"], steps=[1, 2])
+    found = pivec.compare(run, out=tmp_path / "run", components=6).datasets
+    assert (found.reach, found.coverage) == ((), [])
+
+
 def test_outcomes_may_drift(tmp_path):
     rng = np.random.default_rng(3)
     score = np.arange(40.0)

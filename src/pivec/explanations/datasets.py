@@ -23,11 +23,12 @@ from pivec.statistics import (
     order_test,
     reached_share,
 )
-from pivec.text import percent, thousands
+from pivec.text import n_policies, percent, thousands
 
 Array = NDArray[np.float64]
 _MOST = 10_000  # episodes among which duplicates are sought
 _TIMES = 16  # of an episode at which it is compared with others
+_NAMED = 3  # policies without drift
 _OTHERS, _REACHING = 20, 1000  # policies whose coverage is measured, and episodes of each
 _STATES = 5000  # of a policy, for the same
 _FEWEST, _ORDERED = 20, 500  # episodes in a test of their order
@@ -71,11 +72,6 @@ class Reach:
     @property
     def words(self) -> str:
         """Both shares with their intervals, in one sentence."""
-        if np.isnan(self.reached) or np.isnan(self.outside):
-            return (
-                f"there are too few episodes of {self.policy} or {self.dataset} to measure how "
-                "much one reaches of the other: at least 18 of each are needed"
-            )
         reached, outside = (
             f"{percent(share)} ({percent(low)} to {percent(high)})"
             for share, low, high in (
@@ -115,13 +111,15 @@ class Drift:
 
     @property
     def words(self) -> str:
-        """Whether there is drift, and what has changed most."""
+        """What has changed most if there is drift."""
         p = f"(p = {self.p_value:.2g})"
-        if self.q_value > RATE:
-            return f"no drift over the recording order of {self.policy} was found {p}"
         what = "; ".join(change.words for change in self.changes[:2] if change.words)
         found = f"the episodes of {self.policy} depend on their recording order {p}"
-        return f"{found}: {what}" if what else f"{found}, but no mean of a feature and no region alone does"
+        return (
+            f"{found}: {what}"
+            if what
+            else f"{found}, but no mean of a feature and no region alone does"
+        )
 
 
 @dataclass(frozen=True)
@@ -141,6 +139,34 @@ class Datasets:
         for row in self.duplicates:
             found.setdefault(row.group, []).append(row)
         return list(found.values())
+
+    @property
+    def coverage(self) -> list[str]:
+        """What each policy reaches of the dataset, and of how many that is not known."""
+        known = [row.words for row in self.reach if np.isfinite(row.reached + row.outside)]
+        if rest := len(self.reach) - len(known):
+            known.append(
+                f"{n_policies(rest)} cannot be compared with {self.reach[0].dataset}: about 18 "
+                "episodes of each are needed, more if the other has many"
+            )
+        return known
+
+    @property
+    def drifting(self) -> list[Drift]:
+        """The policies whose episodes depend on their order."""
+        return [row for row in self.drift if row.q_value <= RATE]
+
+    @property
+    def steady(self) -> str:
+        """The policies without drift, in words; empty if there are none."""
+        rest = [row for row in self.drift if row.q_value > RATE]
+        if not rest:
+            return ""
+        names = " and ".join(row.policy for row in rest)
+        if len(rest) > _NAMED:
+            names = f"{thousands(len(rest))} policies"
+        p = f"p = {min(row.p_value for row in rest):.2g}{' or more' * (len(rest) > 1)}"
+        return f"no drift over the recording order of {names} was found ({p})"
 
     @property
     def words(self) -> str:
@@ -172,7 +198,8 @@ def explore_datasets(comparison: ComparisonFolder) -> Datasets | None:
     """Find near-duplicates and drift of recorded episodes, and what other policies reach of them.
 
     Episodes without a seed were recorded, and all if nothing was simulated. The first recorded
-    policy is the dataset of which others reach a part. None if nothing was recorded.
+    policy that is no checkpoint is the dataset of which others reach a part. None if nothing was
+    recorded.
 
     Examples
     --------
@@ -190,20 +217,21 @@ def explore_datasets(comparison: ComparisonFolder) -> Datasets | None:
     """
     if comparison.data is None:
         return None
-    [data] = thinned_alike(comparison.data)
     everything = comparison.space.collected.get("backend") == "recorded"
     recorded = [
         record.info.label
-        for record in data.records
+        for record in comparison.data.records
         if everything or bool((record.episodes["seed"] < 0).all())
     ]
     if not recorded:
         return None
+    [data] = thinned_alike(comparison.data)
     own = data.select(recorded)
+    datasets = [info.label for info in own.policies if info.step is None]
     each = own if own.n_episodes <= _MOST else _first(own, max(1, _MOST // len(own)))
     return Datasets(
         tuple(_duplicates(comparison, each)),
-        tuple(_reach(comparison, data, recorded[0])),
+        tuple(_reach(comparison, data, datasets[0])) if datasets else (),
         tuple(_drift(comparison, recorded)),
         each.n_episodes,
         own.n_episodes,

@@ -70,12 +70,16 @@ def print_summary(findings: Findings) -> None:
         for kind in findings.kinds.kinds[:_KINDS]:
             say(f"  {kind.number}: {percent(kind.share)} of episodes, {kind.name}")
     if (datasets := findings.datasets) is not None:
-        for reach in datasets.reach[:_DATASETS]:
-            say(reach.words)
-        if len(datasets.reach) > _DATASETS:
-            say(f"and {len(datasets.reach) - _DATASETS} more in coverage.csv")
-        for drift in datasets.drift[:_DATASETS]:
+        for line in datasets.coverage[:_DATASETS]:
+            say(line)
+        if len(datasets.coverage) > _DATASETS:
+            say(f"and {len(datasets.coverage) - _DATASETS} more in coverage.csv")
+        for drift in datasets.drifting[:_DATASETS]:
             say(capitalized(drift.words))
+        if len(datasets.drifting) > _DATASETS:
+            say(f"and {len(datasets.drifting) - _DATASETS} more in drift.csv")
+        if datasets.steady:
+            say(capitalized(datasets.steady))
         say(capitalized(datasets.words) + " (see duplicates.csv)" * bool(datasets.duplicates))
     for a, b, p, _ in findings.unlike_episodes[:_KINDS]:
         say(f"{a} and {b} {UNSURE} on average, but their episodes differ (p = {p:.2g})")
