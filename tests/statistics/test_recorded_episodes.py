@@ -91,19 +91,33 @@ def test_the_dependence_on_order_is_that_of_its_definition():
         for m in range(1, 5)
     )
     assert order_test(points, 19).distance == pytest.approx(value)
-    assert order_test(np.ones((20, 3)), 99).p_value == 1.0
+    z = (points - points.mean(axis=0)) / points.std(axis=0)
+    values = [
+        sum(
+            sum(z[i, c] * np.cos(np.pi * m * (i + 0.5) / 9) / (9 * m) for i in range(9)) ** 2
+            for m in range(1, 5)
+        )
+        for c in range(2)
+    ]
+    assert order_test(points, 19, single=True).distance == pytest.approx(max(values))
+    for single in (False, True):
+        assert order_test(np.full((20, 3), 0.1), 99, single=single).p_value == 1.0
 
 
-def test_the_test_of_order_keeps_its_level_and_finds_drift():
+@pytest.mark.parametrize("single", [False, True])
+def test_the_test_of_order_keeps_its_level_and_finds_drift(single):
     rng = np.random.default_rng(0)
     time = np.linspace(0, 1, 60)[:, None]
     level, power = [], []
     for seed in range(200):
         noise = rng.standard_t(3, size=(60, 3))
-        level.append(order_test(noise, 99, seed).p_value <= 0.05)
+        level.append(order_test(noise, 99, seed, single=single).p_value <= 0.05)
         if seed < 30:
-            shifts = 2.0 * time, 1.5 * (time > 0.5), 2.5 * (time > 0.8), 2.5 * time * noise
-            power.append([order_test(noise + x, 99, seed).p_value <= 0.05 for x in shifts])
+            shifts = [2.0 * time, 1.5 * (time > 0.5), 2.5 * (time > 0.8)]
+            if not single:  # which are means or spreads of episodes
+                shifts.append(2.5 * time * noise)
+            tests = [order_test(noise + x, 99, seed, single=single) for x in shifts]
+            power.append([test.p_value <= 0.05 for test in tests])
     assert 0.02 <= np.mean(level) <= 0.09
     assert (np.mean(power, axis=0) > 0.7).all()
 

@@ -338,11 +338,11 @@ def _drift(comparison: ComparisonFolder, labels: Sequence[str]) -> Iterator[Drif
             continue
         rows = np.linspace(0, data.n_episodes - 1, min(data.n_episodes, _ORDERED)).astype(np.intp)
         some = VisitedStates([data.records[0].only(rows)], data.feature_names, data.environment)
-        points = [_moments(comparison.space.method.view(some))]
+        p = order_test(_moments(comparison.space.method.view(some)), single=True).p_value
         if comparison.has_regions:
-            points.append(np.sqrt(comparison.background.episode_shares(some)))
-        p_values = [order_test(own).p_value for own in points]
-        tests.append((label, data, min(len(points) * min(p_values), 1.0)))
+            shares = np.sqrt(comparison.background.episode_shares(some))
+            p = min(2.0 * min(p, order_test(shares).p_value), 1.0)
+        tests.append((label, data, p))
     q_values = benjamini_hochberg([p for *_, p in tests]).tolist()
     for (label, data, p), q in zip(tests, q_values, strict=True):
         changes = list(_changes(comparison, data, p, q)) if q <= RATE else []
@@ -351,7 +351,7 @@ def _drift(comparison: ComparisonFolder, labels: Sequence[str]) -> Iterator[Drif
 
 
 def _moments(data: VisitedStates) -> Array:
-    """Means and logarithms of deviations of the features of each episode, all of one scale."""
+    """Means and logarithms of deviations of the features of each episode."""
     states = data.states.astype(np.float64)
     deviations = states.std(axis=0)
     states = (states - states.mean(axis=0)) / np.where(deviations > 0.0, deviations, 1.0)
@@ -359,9 +359,7 @@ def _moments(data: VisitedStates) -> Array:
     means = np.add.reduceat(states, starts[:-1], axis=0) / lengths
     states = (states - np.repeat(means, data.lengths, axis=0)) ** 2
     variances = np.add.reduceat(states, starts[:-1], axis=0) / lengths
-    points = np.hstack([means, np.log(variances + _LEAST_VARIANCE)])
-    scale = points.std(axis=0)
-    return np.asarray(points / np.where(scale > 0.0, scale, 1.0))
+    return np.hstack([means, np.log(variances + _LEAST_VARIANCE)])
 
 
 def _changes(

@@ -80,12 +80,16 @@ def mmd_tests(
     return np.array([test.distance for test in tests]), p, benjamini_hochberg(p)
 
 
-def order_test(points: Array, permutations: int = 999, seed: int = 0) -> PermutationTest:
+def order_test(
+    points: Array, permutations: int = 999, seed: int = 0, *, single: bool = False
+) -> PermutationTest:
     """Test whether episodes depend on their order, by permuting it.
 
     ``distance`` is the dependence of the Gaussian kernel of points on slow changes over the order,
     Σ_m φ_mᵀ K φ_m / (n m)² with the cosines φ_m of m half waves (a Hilbert-Schmidt independence
-    criterion, Gretton et al. 2005).
+    criterion, Gretton et al. 2005). With ``single``, it is the largest among the columns of points,
+    standardized, with K the products of a column: a change of one value is then not hidden by
+    others that vary.
 
     Examples
     --------
@@ -97,9 +101,20 @@ def order_test(points: Array, permutations: int = 999, seed: int = 0) -> Permuta
     """
     n, number = len(points), np.arange(1, _WAVES + 1)
     waves = np.cos(np.pi * np.outer((np.arange(n) + 0.5) / n, number)) / (n * number)
-    rng, gram = np.random.default_rng(seed), gaussian_gram(points)
+    if single:
+        deviations = points.std(axis=0)
+        columns = (points - points.mean(axis=0)) / np.where(deviations > 0.0, deviations, 1.0)
+    else:
+        gram = gaussian_gram(points)
+
+    def dependence(own: Array) -> float:
+        if single:
+            return float(((columns.T @ own) ** 2).sum(axis=1).max())
+        return float((gram @ own * own).sum())
+
+    rng = np.random.default_rng(seed)
     orders = [np.arange(n), *(rng.permutation(n) for _ in range(permutations))]
-    values = np.array([((gram @ own) * own).sum() for own in (waves[order] for order in orders)])
+    values = np.array([dependence(waves[order]) for order in orders])
     values = values.round(12)  # of equal episodes nothing but rounding is left
     return PermutationTest(share_as_large(values), float(values[0]), permutations)
 
