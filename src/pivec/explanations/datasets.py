@@ -162,7 +162,7 @@ class Datasets:
         rest = [row for row in self.drift if row.q_value > RATE]
         if not rest:
             return ""
-        names = " and ".join(row.policy for row in rest)
+        names = ", ".join(row.policy for row in rest)
         if len(rest) > _NAMED:
             names = f"{thousands(len(rest))} policies"
         p = f"p = {min(row.p_value for row in rest):.2g}{' or more' * (len(rest) > 1)}"

@@ -216,7 +216,7 @@ def reached_share(a: Array, b: Array, level: float = LEVEL) -> Reached | None:
     >>> a = rng.normal(0.0, 1.0, (100, 10, 2))
     >>> b = rng.normal(0.0, 1.0, (100, 10, 2))
     >>> b[:, :2] += 20.0
-    >>> round(reached_share(a, b).share, 2), round(reached_share(b, a).share, 2)
+    >>> round(reached_share(a, b).share, 1), round(reached_share(b, a).share, 1)
     (0.8, 1.0)
     """
     (n_a, times, _), n_b = a.shape, len(b)
