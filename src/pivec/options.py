@@ -76,6 +76,17 @@ class CollectOptions(EngineOptions):
     partners: Sequence[str] | Any = option(
         (), "Policies of the other agents; 'self' is the policy itself", AGENTS, "[NAME=]POLICY"
     )
+    same_seeds: bool = option(
+        False,
+        "Common random numbers: episode i of every policy has the same seed. Compare such episodes "
+        "with --pair seed; otherwise, distances are too small and intervals not valid",
+        ENVIRONMENT,
+    )
+    outcomes: Mapping[str, Callable[..., Any]] | None = in_python(
+        None,
+        "By name, functions of the states, actions (None unless stored), total reward and last "
+        "info of an episode that return a number or a text, or None if it is not known",
+    )
     joint: bool = option(False, "Join the states of all agents, and sum rewards", AGENTS)
     features: Features | str | None = option(
         None,
@@ -197,6 +208,12 @@ class PrecisionOptions:
         "all", "Pairs that --until applies to: all, or nearest (each policy's nearest)", PRECISION
     )
 
+    pair: str | None = option(
+        None,
+        "Compare episodes of the same seed, task or other outcome (its name) with each other; the "
+        "other episodes are left out. With policies to run, seed implies --same-seeds",
+        PRECISION,
+    )
     margin: Positive | None = option(
         None,
         "Distance at which behaviour counts as different, for classes and diversity "
@@ -208,6 +225,8 @@ class PrecisionOptions:
         check_arguments(self)
         if self.until_pairs not in ("all", "nearest"):
             raise UsageError(f"until_pairs must be all or nearest, but is {self.until_pairs!r}")
+        if self.pair is not None and self.until is not None:
+            raise UsageError("until cannot be used with pair: it adds episodes of some policies")
 
 
 @dataclass(frozen=True)
@@ -301,6 +320,8 @@ class CollectKeywords(TypedDict, total=False):
     agent: str | None
     partners: Sequence[str] | Any
     joint: bool
+    same_seeds: bool
+    outcomes: Mapping[str, Callable[..., Any]] | None
     features: Features | str | None
     feature_names: Sequence[str] | None
     max_steps: int | None
@@ -330,6 +351,7 @@ class CompareKeywords(DescribeKeywords, total=False):
     until: float | None
     at_most: int
     until_pairs: str
+    pair: str | None
     margin: float | None
     format: str
 

@@ -211,6 +211,7 @@ _LAYOUT = {
     "described.influences": "?i2 *E I",
     "described.influences.scale": "?f8>0 P",
     "described.effective_episodes": "?f8>0 P",
+    "described.strata": "?i8 P E",
 }
 _ARRAY = re.compile(r"(\??)(U|[biuf]\d)([^ ]*)(.*)")
 _CONDITIONS: dict[str, Callable[[NDArray[Any]], Any]] = {
@@ -291,6 +292,10 @@ def _check_arrays(method: Characterization, arrays: Mapping[str, NDArray[Any]], 
         for name in ("described.influences.scale", "described.effective_episodes"):
             if name not in arrays:
                 raise ValueError(f"{name} is missing")
+    if (strata := arrays.get("described.strata")) is not None:
+        counts = np.diff(arrays["described.influences.starts"])
+        if (strata != strata[0]).any() or (counts != strata.shape[1]).any():
+            raise ValueError("strata do not fit the episodes")
 
 
 def grown_space(space: Space, new: Descriptions, infos: Sequence[PolicyInfo]) -> Space:

@@ -120,15 +120,24 @@ def same(
         list[str] | None,
         typer.Option(
             metavar="X|VIEW=X",
-            help="Largest distance that does not matter, in all views or in one \\[0.02; length "
-            "and return 0.04, kinds 0.05]; repeatable",
+            help="Largest distance that does not matter, in all views or in one \\[0.02; length, "
+            "return and outcomes 0.04, kinds 0.05]; repeatable",
         ),
     ] = None,
     view: Annotated[
         list[str] | None,
         typer.Option(
             help="Compare in this view only: moves, kinds, order, features, pairs, length, return, "
-            "or a single feature; repeatable"
+            "rates (outcomes such as success), outcomes (other numbers), or a single feature or "
+            "outcome; repeatable"
+        ),
+    ] = None,
+    pair: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Compare episodes of the same [bold]seed[/bold] (which policies are then run "
+            "with), task or other outcome with each other",
         ),
     ] = None,
     level: Level = 0.95,
@@ -142,7 +151,8 @@ def same(
     """Test whether two policies behave the same.
 
     They are compared in several views: moves (states and steps), kinds of episodes, order within
-    episodes, each feature, pairs of features, the length of episodes and the return.
+    episodes, each feature, pairs of features, the length of episodes, the return and other
+    outcomes, such as success.
 
     [bold]Same[/bold] (exit code 0): the distance is below its margin in every view, with 95 %
     confidence.
@@ -180,6 +190,7 @@ def same(
             against=against,
             margin=_margins(margin or []),
             views=view or (),
+            pair=pair,
             level=level,
             progress=not quiet,
             **options,

@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from pivec.explanations import Clip, Overview, PairExplanation
-    from pivec.report import Links
     from pivec.workflows import Comparison
 
+Page = Callable[..., str]  # of a result, the command, and the links to other pages
 _BEHAVIOURS = 8  # whose typical policies are filmed
 
 Pair = Annotated[
@@ -120,7 +120,6 @@ def explain(
     from pivec.explanations import FOLDER, pair_folder
     from pivec.files import check_folder, file_name
     from pivec.report import (
-        Links,
         group_explanation_html,
         overview_html,
         pair_html,
@@ -138,7 +137,7 @@ def explain(
     comparison = load_comparison(folder)
     result: Any
     show: Callable[[Any], None]
-    page: Callable[[Any, str, Links], str]
+    page: Page
     name, show, page = "", print_overview, overview_html
     if run is not None:
         result = comparison.explain_run(run, level=level)
@@ -162,8 +161,7 @@ def explain(
         show(result)
     progress, replay = not (quiet or as_json), ReplayOptions(**options)
     result = _with_media(result, comparison, home, frames, clips, replay, progress)
-    html = page(result, command_line(), Links(comparison.folder, home / "explain.html"))
-    _write(home / "explain", result.to_json(), result.figure(), kind, html, as_json)
+    _publish(comparison, result, home / "explain.html", page, kind, as_json)
     if not as_json:
         print_written(home, result)
     _update_site(comparison, home, as_json)
@@ -234,25 +232,26 @@ def _with_media(
     return replace(result, differences=pairs, behaviours=films)
 
 
-def _write(
-    stem: Path,
-    content: dict[str, Any],
-    figure: Figure,
-    kind: str,
-    page: str = "",
-    as_json: bool = False,
-) -> None:
-    """Write a result as JSON, figure and page, and print the JSON if that is asked for."""
+def _write(stem: Path, content: dict[str, Any], figure: Figure, kind: str) -> None:
+    """Write a result as JSON and figure."""
     from pivec.figures import save_figure
     from pivec.files import atomic_write, make_folder
-    from pivec.report import say_json, write_page
 
     make_folder(stem.parent)
     with atomic_write(stem.with_suffix(".json"), "w") as file:
         json.dump(content, file, indent=1, allow_nan=False)
     save_figure(figure, stem.with_suffix(f".{kind}"))
-    if page:
-        write_page(stem.with_suffix(".html"), page)
+
+
+def _publish(
+    comparison: Comparison, result: Any, file: Path, page: Page, kind: str, as_json: bool
+) -> None:
+    """Write a result as JSON, figure and page, and print the JSON if that is asked for."""
+    from pivec.report import Links, say_json, write_page
+
+    content = result.to_json()
+    _write(file.with_suffix(""), content, result.figure(), kind)
+    write_page(file, page(result, command_line(), Links(comparison.folder, file)))
     if as_json:
         say_json(content)
 
@@ -308,15 +307,14 @@ def regions(
 
     Writes regions.json, regions.png and regions.html.
     """
-    from pivec.report import Links, print_regions, regions_html
+    from pivec.report import print_regions, regions_html
     from pivec.workflows import load_comparison
 
     kind, comparison = figure_format(options), load_comparison(folder)
     home = make_folder(out or comparison.folder)
     pictures = home / "frames" if frames else None
     result = comparison.regions(frames=pictures, progress=not quiet, **options)
-    page = regions_html(result, Links(comparison.folder, home / "regions.html"))
-    _write(home / "regions", result.to_json(), result.figure(), kind, page, as_json)
+    _publish(comparison, result, home / "regions.html", regions_html, kind, as_json)
     if not (quiet or as_json):
         print_regions(result, top)
     if not as_json:
@@ -353,7 +351,7 @@ def unusual(
 
     Writes unusual.json, unusual.png and unusual.html.
     """
-    from pivec.report import Links, print_unusual, unusual_html
+    from pivec.report import print_unusual, unusual_html
     from pivec.workflows import load_comparison
 
     kind, comparison = figure_format(options), load_comparison(folder)
@@ -365,8 +363,7 @@ def unusual(
         progress=not (quiet or as_json),
         **options,
     )
-    page = unusual_html(result, command_line(), Links(comparison.folder, home / "unusual.html"))
-    _write(home / "unusual", result.to_json(), result.figure(), kind, page, as_json)
+    _publish(comparison, result, home / "unusual.html", unusual_html, kind, as_json)
     if not (quiet or as_json):
         print_unusual(result)
     if not as_json:

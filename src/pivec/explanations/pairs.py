@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pivec.arguments import Count, checked
-from pivec.characterizations import OFTEN, WHERE, Decomposition, decomposition_figure
+from pivec.characterizations import OFTEN, STRATA, WHERE, Decomposition, decomposition_figure
 from pivec.errors import UsageError
 from pivec.explanations.clips import (
     Clip,
@@ -321,7 +321,9 @@ def explain_pair(
     notes, motion, rules = [], None, None
     if len(there) == 2:
         both = [comparison.states[label] for label in labels]
-        decomposition = method.decompose(*both, level, top)
+        rows = described.select([0]), described.select([1])
+        is_paired = STRATA in described.arrays  # which the states do not show
+        decomposition = method.decompose(*(rows if is_paired else both), level, top)
         motion = compare_motion(method, both[0], both[1], level)
         rules = separating_rules(method, both[0], both[1], features, level)
     else:

@@ -15,13 +15,14 @@ from rich.console import Console
 
 from pivec.files import atomic_write
 from pivec.policies import PolicyInfo, environment_names
-from pivec.report.findings import UNSURE, Findings, PairRow
+from pivec.report.findings import UNSURE, Findings, PairRow, PolicyRow
 from pivec.states import Store
 from pivec.statistics import LEVEL, POWER, EquivalenceTest, Plan, ViewResult
 from pivec.terminal import print_table, printable, say, text_columns
-from pivec.text import capitalized, interval, n_policies, percent, shorten_names
+from pivec.text import capitalized, interval, n_policies, percent, rounded, shorten_names
 
 _PLAN_ROWS = 20  # policies in the table of a plan
+_POLICIES, _OUTCOMES = 12, 2  # with returns and outcomes
 _KINDS = 4  # of episodes, and pairs whose episodes differ
 _DATASETS = 6  # whose coverage and drift are printed
 _VIEWS = 6  # of a verdict that are printed
@@ -30,12 +31,12 @@ _ROUNDING = 1e-12  # of a distance
 
 def print_summary(findings: Findings) -> None:
     """Print a short summary: whether policies behave differently, and by how much."""
+    _print_policies(findings)
     measured = findings.measured
-    nearest = findings.nearest_different if len(findings.nearest_different) else measured.nearest
     rows = [
         (title, row)
-        for title, pairs in (("nearest", nearest), ("farthest", measured.farthest))
-        for row in findings.rows_of(pairs)[:3]
+        for title, pairs in zip(("nearest", "farthest"), findings.listed_pairs(3), strict=True)
+        for row in findings.rows_of(pairs)
     ]
     names = [name for _, row in rows for name in (row.policy, row.other)]
     brief = dict(
@@ -83,6 +84,10 @@ def print_summary(findings: Findings) -> None:
         say(capitalized(datasets.words) + " (see duplicates.csv)" * bool(datasets.duplicates))
     for a, b, p, _ in findings.unlike_episodes[:_KINDS]:
         say(f"{a} and {b} {UNSURE} on average, but their episodes differ (p = {p:.2g})")
+    for heading, contrasts in findings.contrasts.items():
+        say(f"{capitalized(heading)}:")
+        for line in contrasts:
+            say(f"  {line}")
     if shared:
         say("apart: share of their time that the two policies spend in different regions")
     if findings.distances_note:
@@ -97,6 +102,34 @@ def print_summary(findings: Findings) -> None:
                 for run, half in zip(runs, halves, strict=True)
             ],
         )
+
+
+def _print_policies(findings: Findings) -> None:
+    """Print returns and outcomes of the policies, or of the last one of each run if many."""
+    policies, outcomes = findings.policies, findings.outcomes[:_OUTCOMES]
+    rows = [i for i in policies.order.tolist() if not policies[i].reference]
+    if not outcomes and all(math.isnan(policies[i].mean_return) for i in rows):
+        return
+    if len(rows) > _POLICIES:
+        inner = {i for run in policies.runs.values() for i in run[:-1]}
+        rows = [i for i in rows if i not in inner]
+    shown, left = rows[:_POLICIES], len(policies.compared) - len(rows[:_POLICIES])
+    width = max(20, Console().width - 12 - 22 * len(outcomes) - 16)
+    names = shorten_names([policies[i].label for i in shown], width)
+
+    def returns(row: PolicyRow) -> str:
+        spread = "" if math.isnan(row.return_std) else f" ± {rounded(row.return_std, 3)}"
+        return rounded(row.mean_return) + spread
+
+    print_table(
+        text_columns("policy", "return ± SD", *(outcome.name for outcome in outcomes)),
+        [
+            (name, returns(policies[i]), *(outcome.words(i) or "–" for outcome in outcomes))
+            for name, i in zip(names, shown, strict=True)
+        ],
+    )
+    if left:
+        say(f"and {n_policies(left)} more, see map.csv")
 
 
 def print_environment(settings: Mapping[str, Any], policies: Sequence[PolicyInfo]) -> None:
@@ -168,7 +201,8 @@ def reasons(answer: EquivalenceTest) -> list[str]:
         heading = f"{'beyond' if different else 'not below'} the margin in {where} with {sure}"
         heading += ", among them" * (len(found) > min(len(views), _VIEWS))
     lines = [f"{heading}:", *(_view_words(view, answer.method) for view in views[:_VIEWS])]
-    lines.append(f"from {answer.episodes[0]} and {answer.episodes[1]} episodes")
+    pairs = f", compared by the same {answer.pair}" if answer.pair else ""
+    lines.append(f"from {answer.episodes[0]} and {answer.episodes[1]} episodes{pairs}")
     lines.append(f"p = {answer.p_value:.3g} ({answer.test} test of no difference in any view)")
     moves = answer.views[0]
     if answer.overlap is not None and moves.name == "moves" and moves.low > 0.0:

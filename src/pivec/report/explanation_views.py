@@ -413,7 +413,7 @@ def print_written(folder: Path, result: Any) -> None:
 # Regions
 
 
-def regions_html(result: Regions, links: Links | None = None) -> str:
+def regions_html(result: Regions, command: str = "", links: Links | None = None) -> str:
     """Render the page of regions: one card per region, in order of time within an episode."""
     most = max(region.share for region in result)
     large = {region.number for region in result.by_share()[:MAX_CARDS]}
@@ -443,6 +443,7 @@ def regions_html(result: Regions, links: Links | None = None) -> str:
         regions=cards,
         n_regions=len(result),
         drawn=any(region.frame for region in result),
+        command=command,
     )
 
 

@@ -29,6 +29,7 @@ from pivec.states.derived import move_rows as move_rows
 from pivec.states.derived import moves_of as moves_of
 from pivec.states.derived import only_features as only_features
 from pivec.states.derived import over_policies as over_policies
+from pivec.states.derived import paired as paired
 from pivec.states.derived import policy_ranges as policy_ranges
 from pivec.states.derived import regrouped as regrouped
 from pivec.states.derived import thin as thin

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
+from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
@@ -14,8 +16,10 @@ from numpy.typing import NDArray
 from pivec.arguments import Count, checked
 from pivec.errors import BadData, PivecWarning, UsageError
 from pivec.parallel import Engine, current, make_engine
+from pivec.policies import canonical_order
 from pivec.states.visited import Arrays, PolicyRecord, VisitedStates, starts_of
 from pivec.terminal import shortened
+from pivec.text import thousands
 
 _MAX_POPULATION = 10**9  # of NumPy's hypergeometric distribution
 _CACHED = 1 << 12  # rows of a few hundred kilobytes
@@ -65,6 +69,74 @@ def regrouped(parts: Sequence[VisitedStates], groups: Sequence[NDArray[Any]]) ->
         record.episodes["steps"] = [episode.n_steps for episode in policy]
     made.episode_steps = np.concatenate([record.episodes["steps"] for record in made.records])
     return made
+
+
+@checked
+def paired(data: VisitedStates, by: str) -> tuple[VisitedStates, NDArray[np.int64]]:
+    """Keep episodes that all policies have in common: of each seed, or value of an outcome.
+
+    Of each, all policies keep the same number of episodes, the first ones, with a warning if others
+    are left out. Episode e of every policy then belongs to the stratum ``strata[e]``, and where
+    each stratum has a single episode per policy, the e-th episodes of two policies are a pair.
+
+    Parameters
+    ----------
+    data : VisitedStates
+    by : str
+        ``"seed"``, or the name of an outcome that was known before the episode, such as a task.
+
+    Returns
+    -------
+    data : VisitedStates
+    strata : (n_episodes of each policy,) int array
+
+    Examples
+    --------
+    >>> data = VisitedStates.from_arrays(
+    ...     [[[[1.0]], [[2.0]]], [[[3.0]], [[4.0]]]], outcomes={"task": [["a", "b"], ["b", "a"]]}
+    ... )
+    >>> same, strata = paired(data, "task")
+    >>> same.states.ravel().tolist(), strata.tolist()
+    ([1.0, 2.0, 4.0, 3.0], [0, 1])
+    """
+    if by != "seed" and by not in data.outcomes:
+        names = ", ".join(["seed", *data.outcomes])
+        raise UsageError(f"episodes can be paired by {names}, but not by {by!r}")
+    values = (data.seeds if by == "seed" else data.outcomes[by]).tolist()
+    found: list[dict[Any, list[int]]] = []
+    for first, last in pairwise(data.policy_starts.tolist()):
+        rows: dict[Any, list[int]] = {}
+        for row, value in enumerate(values[first:last]):
+            unknown = not value if isinstance(value, str) else math.isnan(value)
+            if not (unknown or (by == "seed" and value < 0)):
+                rows.setdefault(value, []).append(row)
+        found.append(rows)
+    # In the order of a policy that does not depend on the order of policies.
+    leading = found[canonical_order(data.policies)[0]]
+    counts = {value: min(len(rows.get(value, ())) for rows in found) for value in leading}
+    kept = [
+        np.array([row for value, count in counts.items() for row in rows.get(value, ())[:count]])
+        for rows in found
+    ]
+    if not len(kept[0]):
+        raise UsageError(
+            f"no {by} is common to all {len(found)} policies, so their episodes cannot be paired"
+            + ": collect them with --same-seeds" * (by == "seed")
+        )
+    strata = np.repeat(np.arange(len(counts)), list(counts.values()))
+    used, whole = sum(map(len, kept)), data.n_episodes
+    if used < whole:
+        warnings.warn(
+            f"{thousands(whole - used)} of {thousands(whole)} episodes have no counterpart with "
+            f"the same {by} in every policy and are left out",
+            PivecWarning,
+            stacklevel=3,
+        )
+    records = [
+        record if np.array_equal(rows, np.arange(len(record.episodes))) else record.only(rows)
+        for record, rows in zip(data.records, kept, strict=True)
+    ]
+    return VisitedStates(records, data.feature_names, data.environment), strata
 
 
 def thinned_alike(*parts: VisitedStates) -> list[VisitedStates]:

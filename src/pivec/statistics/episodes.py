@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -36,7 +37,13 @@ _MISSED = 0.01  # share of the time that another sample of the same episodes wou
 _FEWEST = 3  # episodes nearby, for the low end of what is reached
 
 
-def mmd_test(a: Array, b: Array, permutations: int = 999, seed: int = 0) -> PermutationTest:
+def mmd_test(
+    a: Array,
+    b: Array,
+    permutations: int = 999,
+    seed: int = 0,
+    strata: NDArray[Any] | None = None,
+) -> PermutationTest:
     """Test whether two sets of episodes have the same distribution, by permuting episodes.
 
     ``distance`` is the unbiased estimate (a U-statistic, which may be negative) of the squared
@@ -47,6 +54,8 @@ def mmd_test(a: Array, b: Array, permutations: int = 999, seed: int = 0) -> Perm
     ----------
     a, b : (n_episodes, n_values) arrays
         Descriptions of single episodes, two or more of each policy.
+    strata : (n_episodes,) array, optional
+        Those of the episodes of either side, within which they are permuted.
 
     Examples
     --------
@@ -60,7 +69,8 @@ def mmd_test(a: Array, b: Array, permutations: int = 999, seed: int = 0) -> Perm
         raise ValueError("expected at least two episodes of each policy")
     gram = gaussian_gram(np.concatenate([a, b]))
     np.fill_diagonal(gram, 0.0)
-    divisions = permuted_divisions(len(a), len(b), permutations, np.random.default_rng(seed))
+    rng = np.random.default_rng(seed)
+    divisions = permuted_divisions(len(a), len(b), permutations, rng, strata)
     values = _u_statistics(gram, divisions)
     return PermutationTest(share_as_large(values - values.min()), float(values[0]), permutations)
 
@@ -70,12 +80,13 @@ def mmd_tests(
     pairs: Sequence[tuple[int, int]],
     permutations: int = 999,
     seed: int = 0,
+    strata: NDArray[Any] | None = None,
 ) -> tuple[Array, Array, Array]:
     """Squared maximum mean discrepancies of pairs of policies, their p-values and q-values.
 
     ``episodes`` has the descriptions of each policy's episodes, ``pairs`` the numbers of policies.
     """
-    tests = [mmd_test(episodes[i], episodes[j], permutations, seed) for i, j in pairs]
+    tests = [mmd_test(episodes[i], episodes[j], permutations, seed, strata) for i, j in pairs]
     p = np.array([test.p_value for test in tests])
     return np.array([test.distance for test in tests]), p, benjamini_hochberg(p)
 
@@ -365,6 +376,70 @@ def silhouette(distances: Array, clusters: NDArray[np.intp]) -> float:
     larger = np.maximum(own, other)
     widths = np.divide(other - own, larger, out=np.zeros_like(own), where=larger > 0.0)
     return float(np.where(sizes[clusters] > 1.0, widths, 0.0).mean())
+
+
+def is_rate(values: ArrayLike) -> bool:
+    """Whether the known numbers, of which there are some, are all 0 or 1."""
+    known = np.asarray(values, np.float64)
+    known = known[~np.isnan(known)]
+    return len(known) > 0 and bool(np.isin(known, (0.0, 1.0)).all())
+
+
+def outcome_intervals(values: Array, rate: bool, level: float = 0.95) -> tuple[float, float, float]:
+    """Mean of the known numbers with its confidence interval; NaN where there are too few.
+
+    That of a ``rate`` is Wilson's, others are Student's.
+    """
+    from scipy.special import stdtrit
+
+    known = values[~np.isnan(values)]
+    n, mean = len(known), float(known.mean()) if len(known) else np.nan
+    if rate and n:
+        low, high = wilson_intervals(known.sum(), n, level)
+        return mean, float(low), float(high)
+    if n < 2:
+        return mean, np.nan, np.nan
+    reach = float(stdtrit(n - 1.0, (1.0 + level) / 2.0) * known.std(ddof=1) / np.sqrt(n))
+    return mean, mean - reach, mean + reach
+
+
+def difference_intervals(
+    values: Sequence[Array],
+    intervals: Array,
+    i: NDArray[np.intp],
+    j: NDArray[np.intp],
+    level: float = 0.95,
+    *,
+    paired: bool = False,
+) -> tuple[Array, Array, Array, Array]:
+    """Differences of means i[k] − j[k], the ends of their intervals, and p-values of no difference.
+
+    From the means and ends of both, ``intervals`` (3, n), as Newcombe (1998) combines Wilson's and
+    Zou and Donner (2008) any others; if episodes are ``paired``, with the correlation of ``values``
+    in pairs in which both are known. An interval excludes 0 if its p-value is below 1 − ``level``.
+    """
+    from scipy.special import ndtr, ndtri
+
+    mean, low, high = intervals
+    below, above, correlation = mean - low, high - mean, np.zeros(len(i))
+    if paired:
+        for k, (a, b) in enumerate(zip(i.tolist(), j.tolist(), strict=True)):
+            known = ~np.isnan(values[a] + values[b])
+            x, y = values[a][known], values[b][known]
+            if len(x) > 1 and np.ptp(x) > 0.0 and np.ptp(y) > 0.0:
+                correlation[k] = np.corrcoef(x, y)[0, 1]
+
+    def reach(own: Array, other: Array) -> Array:
+        both = own**2 + other**2 - 2.0 * correlation * own * other
+        return np.sqrt(np.maximum(both, 0.0))
+
+    difference = mean[i] - mean[j]
+    down, up = reach(below[i], above[j]), reach(above[i], below[j])
+    to_zero = np.where(difference > 0.0, down, up)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        deviations = np.where(difference == 0.0, 0.0 * to_zero, abs(difference) / to_zero)
+    p_values = 2.0 * ndtr(ndtri((1.0 - level) / 2.0) * deviations)
+    return difference, difference - down, difference + up, p_values
 
 
 def wilson_intervals(

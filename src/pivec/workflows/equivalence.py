@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any, Unpack, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pivec.arguments import Positive, Range, checked
 from pivec.characterizations import Characterization, Descriptions, Space, Visitation
@@ -40,6 +41,7 @@ from pivec.states import (
     find_recorded,
     is_recorded,
     joined,
+    paired,
     split_recorded,
     thinned_alike,
 )
@@ -61,6 +63,7 @@ from pivec.statistics import (
     episodes_for_view,
     episodes_for_views,
     feature_views,
+    is_rate,
     joint_test,
     kernel_embedding,
     kinds_view,
@@ -72,14 +75,19 @@ from pivec.statistics import (
     with_upper_bounds,
 )
 from pivec.workflows.collector import Collector, find_store
-from pivec.workflows.comparison import check_same_environment, prepare
+from pivec.workflows.comparison import (
+    check_pairing,
+    check_same_environment,
+    prepare,
+    warn_of_same_seeds,
+)
 
 Level = Annotated[float, Range(0.5, above=True, most=0.9999)]
 
 _INHERITED = ("deterministic", "max_steps", "max_states_per_policy", "actions", "backend")
 _COMPARED = ("environment", "arguments", "wrappers", "features", "deterministic", "max_steps")
 _ROUNDING = 1e-9  # of a distance
-_VIEWS = ("moves", "kinds", "order", "features", "pairs", "length", "return")  # besides features
+_VIEWS = ("moves", "kinds", "order", "features", "pairs", "length", "return", "rates", "outcomes")
 
 
 @on_engine
@@ -93,6 +101,7 @@ def same(
     against: str | Path | None = None,
     margin: float | Mapping[str, float] | None = None,
     views: str | Sequence[str] = (),
+    pair: str | None = None,
     level: Level = LEVEL,
     permutations: Annotated[int, Range(19)] = 999,
     episodes: int = 100,
@@ -103,12 +112,12 @@ def same(
     """Test whether two policies behave the same: "same", "different" or "unclear".
 
     They are compared in several views: moves (states and steps), kinds of episodes, order within
-    episodes, every feature of states and steps, pairs of features, the length of episodes and the
-    return. *Same* if the distance is below its margin in every view, *different* if it is above it
-    in some view, both at confidence ``level``. Otherwise there are too few episodes, and
-    ``episodes_needed`` estimates how many are needed; ``is_significant`` says whether there is a
-    difference, of unknown size. Without ``against`` and ``space``, the characterization is fitted
-    on both policies.
+    episodes, every feature of states and steps, pairs of features, the length of episodes, the
+    return, and other outcomes that are known of all episodes, such as success. *Same* if the
+    distance is below its margin in every view, *different* if it is above it in some view, both at
+    confidence ``level``. Otherwise there are too few episodes, and ``episodes_needed`` estimates
+    how many are needed; ``is_significant`` says whether there is a difference, of unknown size.
+    Without ``against`` and ``space``, the characterization is fitted on both policies.
 
     Parameters
     ----------
@@ -123,10 +132,17 @@ def same(
         ``a`` is placed in that space, without refitting.
     margin : float or dict of float, optional
         The largest distance that does not matter, in all views or by view (``""`` for the others);
-        0.02 for ``visitation`` (0.04 for length and return, 0.05 for kinds of episodes).
+        0.02 for ``visitation`` (0.04 for length, return and other outcomes that are not 0 or 1
+        only, 0.05 for kinds of episodes).
     views : str or sequence of str
         Compare in these views only: ``moves``, ``kinds``, ``order``, ``features``, ``pairs``,
-        ``length``, ``return`` or single features.
+        ``length``, ``return``, ``rates`` (outcomes that are 0 or 1), ``outcomes`` (other numbers),
+        or single features and outcomes.
+    pair : str, optional
+        Compare episodes of the same ``"seed"``, or the same value of an outcome that is known
+        before the episode, such as ``"task"``, with each other: bounds follow from differences
+        within pairs, and permutations exchange episodes within pairs. Other episodes are left out.
+        Policies are run with common seeds.
     level : float
         Confidence level of the bounds and of the test.
     permutations : int
@@ -156,7 +172,11 @@ def same(
             )
         where, label = _split_label(str(against))
         describing = DescribeOptions(space=where)
+    if pair == "seed":
+        collecting = replace(collecting, same_seeds=True)
     method, space, collecting = prepare(describing, collecting, progress)
+    if pair:
+        check_pairing(method)
     inputs = [_find_input(a, collecting)]
     if against is None:
         inputs.append(_find_input(b, collecting))
@@ -178,17 +198,23 @@ def same(
     for item in (left, right):
         if space is not None and item.settings:
             check_same_environment(space, item.settings)
-    _warn_of_mismatch(left, right)
+    _warn_of_mismatch(left, right, copies=not pair)
     if left.label == right.label and right.info is not None:
         info, other = replace(right.info, label=f"{right.label} (second)"), right.states
         records = [replace(record, info=info) for record in other.records]
         data = VisitedStates(records, other.feature_names, other.environment)
         right = replace(right, data=data, info=info)
+    strata = None
+    if pair:
+        both, strata = paired(joined([left.states, right.states]), pair)
+        left, right = replace(left, data=both[0]), replace(right, data=both[1])
+    else:
+        warn_of_same_seeds([left.settings, right.settings])
     if space is None:
         method.fit(joined([left.states, right.states]))
-    return judge(
-        method, left, right, MARGIN if margin is None else margin, level, permutations, seed, views
-    )
+    margin = MARGIN if margin is None else margin
+    answer = judge(method, left, right, margin, level, permutations, seed, views, strata)
+    return replace(answer, pair=pair or "")
 
 
 @on_engine
@@ -249,6 +275,7 @@ def plan(
         else:
             collector = Collector(env, policies, collecting, progress=progress)
         data = collector.run()
+        warn_of_same_seeds([collector.settings])
         if space is not None:
             check_same_environment(space, collector.settings)
     if space is None:
@@ -344,10 +371,14 @@ def judge(
     permutations: int = 999,
     seed: int = 0,
     views: Sequence[str] = (),
+    strata: NDArray[np.int64] | None = None,
 ) -> EquivalenceTest:
-    """Return the verdict on two policies in the space of a fitted characterization."""
+    """Return the verdict on two policies in the space of a fitted characterization.
+
+    ``strata`` are those of the episodes of both, if these are paired.
+    """
     left, right = (
-        _described(method, item.states) if item.described is None else item.described
+        _described(method, item.states, strata) if item.described is None else item.described
         for item in (a, b)
     )
     visitation = method if isinstance(method, Visitation) else None
@@ -378,7 +409,7 @@ def judge(
     results, p_values, constant = [], [], True
     for name in chosen:
         sure, joint = (
-            view_intervals(others[name], at)
+            view_intervals(others[name], at, strata)
             if name in others
             else method.intervals(left, right, level=at)
             for at in (2 * level - 1, 1 - 2 * (1 - level) / len(chosen))
@@ -396,10 +427,10 @@ def judge(
         test = "permutation"
         used = [others[name] for name in chosen if name in others]
         which = "moves" in chosen, "kinds" in chosen
-        p_value = _joint_p_value(visitation, alike, used, which, permutations, seed)
+        p_value = _joint_p_value(visitation, alike, used, which, permutations, seed, strata)
     elif have_states and not constant:
         test = "permutation"
-        p_value = method.test(a.states, b.states, permutations=permutations, seed=seed).p_value
+        p_value = method.test(a.states, b.states, permutations, seed, strata).p_value
     verdict = decide(results, p_value <= round(1 - level, 12))
     episodes = int(np.sum(left.n_episodes)), int(np.sum(right.n_episodes))
     needed = overlap = None
@@ -443,6 +474,14 @@ def _other_views(
     ]
     if not any(np.isnan(side.returns).any() for side in (a, b)):
         views.append(episode_view("return", a.returns, b.returns))
+    found = {name: (x, b.outcomes[name]) for name, x in a.outcomes.items() if name in b.outcomes}
+    found = {name: sides for name, sides in found.items() if all(x.dtype != object for x in sides)}
+    for name, own in zip(_distinct([*names, *found])[len(names) :], found, strict=True):
+        if unknown := int(np.isnan(np.concatenate(found[own])).sum()):
+            _warn(f"{own} is not compared, since it is not known of {unknown} episodes")
+        else:
+            group = "rates" if is_rate(np.concatenate(found[own])) else "outcomes"
+            views.append(replace(episode_view(name, *found[own]), group=group))
     return views
 
 
@@ -474,6 +513,7 @@ def _joint_p_value(
     whole: tuple[bool, bool],  # whether moves, and episodes as a whole, count as well
     permutations: int,
     seed: int,
+    strata: NDArray[np.int64] | None,
 ) -> float:
     """Test several views together."""
     used = [pooled_influences(view) for view in views]
@@ -482,7 +522,7 @@ def _joint_p_value(
         used.append(jackknife_influences(method, both, np.array([0, len(both)]))[0])
     if whole[1]:
         used.append(kernel_embedding(method._coordinates(both)))
-    return joint_test(used, sides[0].n_episodes, permutations, seed)
+    return joint_test(used, sides[0].n_episodes, permutations, seed, strata)
 
 
 def _margin(margin: float | Mapping[str, float], name: str, group: str) -> float:
@@ -504,9 +544,14 @@ def _as_squares(method: Characterization, views: Sequence[ViewResult]) -> list[V
     return [replace(views[0], **squares), *views[1:]]
 
 
-def _described(method: Characterization, data: VisitedStates) -> VisitedStates | Descriptions:
+def _described(
+    method: Characterization, data: VisitedStates, strata: NDArray[np.int64] | None = None
+) -> VisitedStates | Descriptions:
     """Return what intervals are made of: descriptions with influences, or the states."""
-    return method.describe(data, influences=True) if method.traits.influences else data
+    if not method.traits.influences:
+        return data
+    described = method.describe(data, influences=True)
+    return described if strata is None else described.stratified(strata)
 
 
 def _find_accepted(space: Space, where: str, label: str) -> PolicyInput:
@@ -618,6 +663,9 @@ def _collect_inputs(
             for name in _INHERITED
             if name in stored and getattr(options, name) == getattr(default, name)
         }
+        if stored.get("same_seeds"):
+            inherited["same_seeds"] = True
+            inherited |= {"seed": stored["seed"]} if options.seed == default.seed else {}
         if inherited.get("backend") not in BACKENDS:
             inherited.pop("backend", None)
         options = replace(options, **inherited)
@@ -669,7 +717,7 @@ def _free_seed(item: PolicyInput, others: Sequence[PolicyInput], seed: int) -> i
     return free
 
 
-def _warn_of_mismatch(a: PolicyInput, b: PolicyInput) -> None:
+def _warn_of_mismatch(a: PolicyInput, b: PolicyInput, *, copies: bool) -> None:
     """Warn of inputs that were collected differently, or share some of their episodes."""
     for key in _COMPARED:
         if key in a.settings and key in b.settings and a.settings[key] != b.settings[key]:
@@ -677,12 +725,12 @@ def _warn_of_mismatch(a: PolicyInput, b: PolicyInput) -> None:
                 f"{a.name} was collected with {key} = {a.settings[key]!r}, {b.name} with "
                 f"{b.settings[key]!r}: differences may come from that"
             )
-    if a.data is None or b.data is None:
+    if a.data is None or b.data is None or not copies:
         return
-    copies = _copies(a.data, b.data)
-    if copies and not copies == a.data.n_episodes == b.data.n_episodes:  # which intervals report
+    n = _copies(a.data, b.data)
+    if n and not n == a.data.n_episodes == b.data.n_episodes:  # which intervals report
         _warn(
-            f"{copies} episodes are in both {a.name} and {b.name}, so they are not independent: "
+            f"{n} episodes are in both {a.name} and {b.name}, so they are not independent: "
             "collect one of them with another --seed"
         )
 

@@ -263,7 +263,7 @@ class _Watch:
         if self._space is None:
             raise PivecError(
                 f"expected {self._watching.at_least} checkpoints, or at least {fewest}, but found "
-                f"{len(self._waiting) or 'none'}{self._missing}: check the paths, or wait longer "
+                f"{len(self._waiting)}{self._missing}: check the paths, or wait longer "
                 "(--until-idle)"
             )
 
