@@ -37,6 +37,7 @@ from pivec.policies.formats.sb3 import convert_sb3 as convert_sb3
 from pivec.policies.forward import ACTIVATIONS as ACTIVATIONS
 from pivec.policies.forward import Layer as Layer
 from pivec.policies.forward import Normaliser as Normaliser
+from pivec.policies.load import HUB as HUB
 from pivec.policies.load import CheckpointWatcher as CheckpointWatcher
 from pivec.policies.load import Patterns as Patterns
 from pivec.policies.load import group_names as group_names
