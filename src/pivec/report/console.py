@@ -23,6 +23,7 @@ from pivec.text import capitalized, interval, n_policies, percent, rounded
 _PLAN_ROWS = 20  # policies in the table of a plan
 _POLICIES, _OUTCOMES = 12, 2  # with returns and outcomes
 _KINDS = 4  # of episodes, and pairs whose episodes differ
+_DATASETS = 6  # whose coverage and drift are printed
 _VIEWS = 6  # of a verdict that are printed
 _ROUNDING = 1e-12  # of a distance
 
@@ -64,6 +65,18 @@ def print_summary(findings: Findings) -> None:
         say(f"{findings.kinds.headline()} (shares of each policy are in kinds.csv):")
         for kind in findings.kinds.kinds[:_KINDS]:
             say(f"  {kind.number}: {percent(kind.share)} of episodes, {kind.name}")
+    if (datasets := findings.datasets) is not None:
+        for line in datasets.coverage[:_DATASETS]:
+            say(line)
+        if len(datasets.coverage) > _DATASETS:
+            say(f"and {len(datasets.coverage) - _DATASETS} more in coverage.csv")
+        for drift in datasets.drifting[:_DATASETS]:
+            say(capitalized(drift.words))
+        if len(datasets.drifting) > _DATASETS:
+            say(f"and {len(datasets.drifting) - _DATASETS} more in drift.csv")
+        if datasets.steady:
+            say(capitalized(datasets.steady))
+        say(capitalized(datasets.words) + " (see duplicates.csv)" * bool(datasets.duplicates))
     for a, b, p, _ in findings.unlike_episodes[:_KINDS]:
         say(f"{a} and {b} {UNSURE} on average, but their episodes differ (p = {p:.2g})")
     for heading, contrasts in findings.contrasts.items():

@@ -29,6 +29,7 @@ from pivec.explanations import (
     TOP,
     ClusteredEpisodes,
     ComparisonFolder,
+    Datasets,
     EpisodeKinds,
     Feature,
     FeatureHistograms,
@@ -38,6 +39,7 @@ from pivec.explanations import (
     columns_of,
     episode_tests,
     explain_run,
+    explore_datasets,
     feature_histograms,
     region_names,
     separating_rules,
@@ -400,6 +402,11 @@ class Findings:
         if self._stored is None or self._clustered is None:
             return None
         return map_episodes(self._stored, self._clustered)
+
+    @cached_property
+    def datasets(self) -> Datasets | None:
+        """Near-duplicates, coverage and drift; None if no states were recorded."""
+        return None if self._stored is None else explore_datasets(self._stored)
 
     @cached_property
     def unlike_episodes(self) -> list[tuple[str, str, float, float]]:

@@ -94,21 +94,30 @@ def write_results(folder: str | os.PathLike[str], findings: Findings) -> Path:
     """Write the tables, pictures and page of a comparison; return the path of the page.
 
     These are distances.csv (or distances.npz), pairs.csv, map.csv, kinds.csv and episodes.csv (if
-    there are regions and states), distances.png, map.png (or .svg or .pdf) and report.html.
+    there are regions and states), duplicates.csv, coverage.csv and drift.csv (of recorded
+    episodes, where there is something to list), distances.png, map.png (or .svg or .pdf) and
+    report.html.
     """
     home = make_folder(folder)
     write_distances(home, findings.policies.labels, findings.measured)
     write_pairs_csv(home / "pairs.csv", findings.pair_rows)
     write_map_csv(home / "map.csv", findings.policies, findings.outcomes)
-    for name, result, head in (
-        ("kinds.csv", findings.kinds, b"policy,kind,"),
-        ("episodes.csv", findings.episodes, b"policy,episode,seed,kind,"),
+    datasets = findings.datasets.tables() if findings.datasets else {}
+    for name, head, rows in (
+        ("kinds.csv", b"policy,kind,", findings.kinds and findings.kinds.rows()),
+        (
+            "episodes.csv",
+            b"policy,episode,seed,kind,",
+            findings.episodes and findings.episodes.rows(),
+        ),
+        ("duplicates.csv", b"group,policy,episode,exact,", datasets.get("duplicates.csv")),
+        ("coverage.csv", b"policy,dataset,reached,", datasets.get("coverage.csv")),
+        ("drift.csv", b"policy,p,q,quantity,", datasets.get("drift.csv")),
     ):
-        if result is None:
-            _remove_csv(home / name, head)
-        else:
-            rows = result.rows()
+        if rows:
             write_csv(home / name, list(rows[0]), (map(cell, row.values()) for row in rows))
+        else:
+            _remove_csv(home / name, head)
     pictures, kind = Pictures.of(findings), findings.log.settings.get("figures")
     kind = kind if kind in FORMATS else "png"
     for name, png, draw in (

@@ -1,10 +1,14 @@
 from pivec.statistics.episodes import EpisodeClusters as EpisodeClusters
+from pivec.statistics.episodes import Reached as Reached
 from pivec.statistics.episodes import cluster_episodes as cluster_episodes
 from pivec.statistics.episodes import difference_intervals as difference_intervals
 from pivec.statistics.episodes import is_rate as is_rate
 from pivec.statistics.episodes import mmd_test as mmd_test
 from pivec.statistics.episodes import mmd_tests as mmd_tests
+from pivec.statistics.episodes import near_duplicates as near_duplicates
+from pivec.statistics.episodes import order_test as order_test
 from pivec.statistics.episodes import outcome_intervals as outcome_intervals
+from pivec.statistics.episodes import reached_share as reached_share
 from pivec.statistics.episodes import wilson_intervals as wilson_intervals
 from pivec.statistics.equivalence import MARGIN as MARGIN
 from pivec.statistics.equivalence import MARGIN_FACTORS as MARGIN_FACTORS

@@ -6,6 +6,7 @@ states/        the store
 space/         the fitted characterization and the descriptions
 distances.csv  distances.png  pairs.csv  map.csv  map.png  report.html  run.json
 kinds.csv      episodes.csv   of episodes
+duplicates.csv coverage.csv   drift.csv   of recorded episodes
 
 For more than 1000 policies distances.npz replaces distances.csv. `Comparison` is the same result
 for code and notebooks.
@@ -83,6 +84,7 @@ if TYPE_CHECKING:
 
     from pivec.explanations import (
         ComparisonFolder,
+        Datasets,
         EpisodeKinds,
         GroupExplanation,
         PairExplanation,
@@ -263,6 +265,11 @@ class Comparison(Result):
         Like other results, it has `table()` and `figure()`.
         """
         return self.findings.episodes
+
+    @property
+    def datasets(self) -> Datasets | None:
+        """Near-duplicates, coverage and drift of recorded episodes; None if all were simulated."""
+        return self.findings.datasets
 
     @property
     def report(self) -> Path:
