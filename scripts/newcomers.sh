@@ -6,8 +6,8 @@
 #   scripts/newcomers.sh --shipped         the files in tests/data/libraries, nothing is made
 #   scripts/newcomers.sh [...] flax brax   these scripts of scripts/checkpoints or recordings alone
 #
-# PYTHON names the interpreter that has pivec; KEEP a folder in which everything stays; CLEANRL a
-# checkout of CleanRL, whose own script is run.
+# PYTHON names the interpreter that has pivec; KEEP a folder in which everything stays, and whose
+# environments are used again; CLEANRL a checkout of CleanRL, whose own script is run.
 set -u
 root=$(cd "$(dirname "$0")/.." && pwd)
 python=$(command -v "${PYTHON:-python}") || { echo "no interpreter called ${PYTHON:-python}"; exit 2; }
@@ -40,6 +40,7 @@ make_rows() {
     run && return
     if grep -q ModuleNotFoundError "$place/log" && [ -n "$install" ]; then
         own=$place/venv-$(basename "$script" .py)/bin/python
+        [ ! -x "$own" ] || ! run || return 0
         # What is installed already is seen from there, so that little is installed anew.
         "$python" -m venv "${own%/bin/python}" &&
             "$python" -c 'import site; print(*site.getsitepackages(), sep="\n")' \
@@ -78,12 +79,14 @@ END
     fi
 }
 
-# The natural command on recorded data, and whether its numbers are those of the library.
+# The natural commands on recorded data, and whether their numbers are those of the library.
 try_recording() {
-    local row=$1 source out=$place/out
-    source=$("$python" -c 'import json, sys; print(json.load(open(sys.argv[1]))["source"])' "$row/expected.json")
+    local row=$1 sources out=$place/out
+    mapfile -t sources < <("$python" -c 'import json, sys
+print(*json.load(open(sys.argv[1]))["sources"], sep="\n")' "$row/expected.json")
     rm -rf "$out"
-    if "$python" -m pivec compare "$row/$source" --components 4 --out "$out" -q >"$place/log" 2>&1; then
+    if "$python" -m pivec compare "${sources[@]/#/$row/}" --components 4 --out "$out" -q >"$place/log" 2>&1 &&
+        "$python" -m pivec unusual "$row/${sources[0]}" --out "$out/unusual" -q >"$place/log" 2>&1; then
         "$python" "$root/scripts/recordings/files.py" "$row" "$out" 2>&1 | tail -n 1
     else
         echo "refused: $(last "$place/log")"

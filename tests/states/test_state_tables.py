@@ -217,7 +217,7 @@ def test_mistakes_are_one_sentence(rng, change, options, words):
 
 def test_what_is_left_out_is_said(rng):
     frame = frame_of(rng).assign(note="fine", step=lambda f: f.t)
-    with pytest.warns(PivecWarning, match="'t', 'note'"):
+    with pytest.warns(PivecWarning, match=r"'t' .*'note' \(text\)"):
         data = VisitedStates.from_pandas(frame)
     assert data.feature_names == ("x", "y")
 

@@ -56,6 +56,16 @@ def test_pairs_find_what_independent_episodes_hide():
     assert equal.verdict != "different"
 
 
+def test_few_pairs_are_warned_of():
+    data = walks([0.0, 0.35], [1.0, 1.0], n=20)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        pivec.same(data[0], data[1], components=4, views="moves", permutations=99, pair="start")
+    data = walks([0.0, 0.35], [1.0, 1.0], n=19)
+    with pytest.warns(PivecWarning, match="19 pairs"):
+        pivec.same(data[0], data[1], components=4, views="moves", permutations=99, pair="start")
+
+
 def test_methods_without_influences_are_refused():
     data = walks([0.0, 0.35], [1.0, 1.0])
     for method in ("supervector", "sliced-wasserstein"):

@@ -365,13 +365,15 @@ def unusual(
     the settings of lerobot-edit-dataset to delete episodes at least twice as far as usual.
     """
     from pivec.report import print_unusual, unusual_html
-    from pivec.states import is_recorded
+    from pivec.states import RecordedPolicy, split_recorded
     from pivec.workflows import compare, load_comparison
 
-    kind, name = figure_format(options), os.fspath(folder)
-    if is_recorded(name) and not (folder / "space").exists() and not (folder / "states").exists():
+    kind, recorded = figure_format(options), list[RecordedPolicy]()
+    if not (folder / "space").exists() and not (folder / "states").exists():
+        _, recorded = split_recorded(os.fspath(folder))
+    if recorded:
         shown = not (quiet or as_json)
-        comparison = compare([name], out=out or Path("pivec-out"), progress=shown)
+        comparison = compare(recorded, out=out or Path("pivec-out"), progress=shown)
     else:
         comparison = load_comparison(folder)
     home = make_folder(out or comparison.folder)

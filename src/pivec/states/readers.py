@@ -804,7 +804,6 @@ class Columns:
             "actions": ", ".join(self.actions),
             "outcomes": ", ".join(self.outcomes),
             "also": ", ".join(also),
-            "ignored": ", ".join(f"{name!r} ({why})" for name, why in self.ignored.items()),
         }
         return tuple((what, text) for what, text in lines.items() if text)
 
@@ -1144,12 +1143,14 @@ def table_policies(
         raise BadData("two of its columns have the same name: rename one of them")
     codes = _Codes(table)
     columns = find_columns(table, codes, options)
-    ignored = [name for name, why in columns.ignored.items() if why not in _KNOWN]
+    ignored = {name: why for name, why in columns.ignored.items() if why not in _KNOWN}
     if ignored and not options.feature_columns:
-        _check_text(table, ignored)
+        _check_text(table, list(ignored))
+        reasons = [f"{name!r} ({why})" for name, why in ignored.items()]
+        more = f" and {len(reasons) - 8} more" if len(reasons) > 8 else ""
         warnings.warn(
-            f"columns that are not part of the states are ignored: {_shortened(ignored)} "
-            "(see --feature-columns of `pivec import`, in Python feature_columns=)",
+            f"columns that are not part of the states are ignored: {', '.join(reasons[:8])}{more}; "
+            "choose others with --feature-columns of `pivec import`, in Python feature_columns=",
             PivecWarning,
             stacklevel=2,
         )

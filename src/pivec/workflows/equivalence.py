@@ -87,6 +87,7 @@ Level = Annotated[float, Range(0.5, above=True, most=0.9999)]
 _INHERITED = ("deterministic", "max_steps", "max_states_per_policy", "actions", "backend")
 _COMPARED = ("environment", "arguments", "wrappers", "features", "deterministic", "max_steps")
 _ROUNDING = 1e-9  # of a distance
+_FEWEST_PAIRS = 20  # for bounds of outcomes that are 0 or 1
 _VIEWS = ("moves", "kinds", "order", "features", "pairs", "length", "return", "rates", "outcomes")
 
 
@@ -208,6 +209,11 @@ def same(
     if pair:
         both, strata = paired(joined([left.states, right.states]), pair)
         left, right = replace(left, data=both[0]), replace(right, data=both[1])
+        if (n := len(strata)) < _FEWEST_PAIRS:
+            _warn(
+                f"there are only {n} pairs of episodes: with fewer than {_FEWEST_PAIRS}, bounds of "
+                "success and other outcomes of 0 and 1 are too narrow"
+            )
     else:
         warn_of_same_seeds([left.settings, right.settings])
     if space is None:
