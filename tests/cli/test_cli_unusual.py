@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import pivec
+from robot_files import write_lerobot
 
 ESCAPE = "\x1b[31m[bold]$odd$<b>"
 
@@ -57,6 +60,19 @@ def test_mistakes_are_sentences(tmp_path, run):
     assert "has no policy 'b'" in run("unusual", "out", "b", code=2).err
     assert "nowhere holds no space" in run("unusual", "nowhere", code=2).err
     assert "--top" in run("unusual", "out", "--top", 0, code=2).err
+
+
+def test_a_folder_of_datasets_counts_and_one_with_policies_is_refused(tmp_path, run, rng):
+    for name in "ab":
+        walks = [rng.normal(size=(20, 3)).astype(np.float32) for _ in range(4)]
+        write_lerobot(tmp_path / "both" / name, walks)
+    content = json.loads(run("unusual", "both", "--json", "--out", "found").out)
+    assert {row["policy"] for row in content["episodes"]} == {"a", "b"}
+    [policy, *_] = Path(pivec.__file__).parent.glob("demo_policies/*/*/*.safetensors")
+    shutil.copy(policy, tmp_path / "both")
+    alone = run("unusual", f"lerobot:{tmp_path / 'both' / 'a'}", "--json", "--out", "alone").out
+    assert {row["policy"] for row in json.loads(alone)["episodes"]} == {"a"}
+    assert "policies besides" in run("unusual", "both", "--out", "more", code=2).err
 
 
 def test_policies_that_are_placed_elsewhere_are_warned_of(tmp_path, run):

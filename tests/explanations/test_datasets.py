@@ -167,7 +167,7 @@ def test_few_episodes_and_checkpoints(tmp_path):
     parts = {"demos": walks(rng, 30), "few": walks(rng, 6)}
     found = pivec.compare(parts, out=tmp_path / "few", components=6).datasets
     assert np.isnan([found.reach[0].reached, found.reach[0].outside]).all()
-    assert found.coverage[0].startswith("1 policy")
+    assert "1 policy" in found.coverage[0]
     assert table(tmp_path / "few", "coverage.csv")[0]["reached"] == ""
     assert [row.policy for row in found.drift] == ["demos"]
     run = pivec.VisitedStates.from_arrays(list(parts.values()), groups=["a", "a"], steps=[1, 2])

@@ -8,6 +8,7 @@ import shutil
 from xml.etree.ElementTree import parse
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import pivec
@@ -226,6 +227,18 @@ def test_labels_behind_folders(folder):
         pivec.same(folder / "out", folder / "store", **FEW)
     with pytest.raises(UsageError, match=r"no policy 'stil' \(did you mean still"):
         pivec.same(f"{folder}/out:stil", folder / "store", **FEW)
+
+
+def test_labels_behind_recorded_files(tmp_path, rng):
+    parts = [(label, e) for label in "ab" for e in range(6)]
+    frames = [
+        pd.DataFrame({"policy": p, "episode": e, "x": (p == "b") + rng.normal(size=9)})
+        for p, e in parts
+    ]
+    pd.concat(frames).to_csv(path := tmp_path / "log.csv", index=False)
+    assert pivec.same(f"{path}:a", f"{path}:b", **FEW).labels == ("a", "b")
+    with pytest.raises(UsageError, match=r"log\.csv:a"):
+        pivec.same(path, f"{path}:b", **FEW)
 
 
 def test_the_last_step_of_a_run_is_taken_and_said(walks, tmp_path):

@@ -186,7 +186,7 @@ def same(
     n = 2 if against is None else 1
     if len(sources) not in (n, n + 1):
         expected = "[ENV] A B" if against is None else "[ENV] POLICY with --against"
-        raise UsageError(f"expected {expected}, but got {len(sources)} arguments")
+        raise UsageError(f"expected {expected}, but got {len(sources)}")
     env = sources[0] if len(sources) > n else None
     if env is None and sources[0] in gymnasium.registry and not Path(sources[0]).exists():
         raise UsageError(f"expected {n} policies after the environment {sources[0]}, got {n - 1}")

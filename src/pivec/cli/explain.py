@@ -370,7 +370,9 @@ def unusual(
 
     kind, recorded = figure_format(options), list[RecordedPolicy]()
     if not (folder / "space").exists() and not (folder / "states").exists():
-        _, recorded = split_recorded(os.fspath(folder))
+        acting, recorded = split_recorded([os.fspath(folder)])
+        if acting and recorded:
+            raise UsageError(f"{folder} holds policies besides recorded data: name the data alone")
     if recorded:
         shown = not (quiet or as_json)
         comparison = compare(recorded, out=out or Path("pivec-out"), progress=shown)

@@ -20,6 +20,7 @@ from pivec.files import check_folder
 from pivec.options import CollectOptions, ReplayOptions, TableOptions
 from pivec.parallel import confined, using
 from pivec.terminal import say, shortened
+from pivec.text import n_policies
 
 store_app = typer.Typer(help="Inspect stores of states.", no_args_is_help=True)
 
@@ -93,7 +94,7 @@ def _render(
 def _say_collected(data: Any, store: Path | None) -> None:
     from pivec.states import without_credentials
 
-    say(f"{data.n_policies} policies, {data.n_episodes} episodes, {data.n_states} states")
+    say(f"{n_policies(data.n_policies)}, {data.n_episodes} episodes, {data.n_states} states")
     if store is not None:
         say(f"Store: {without_credentials(store)}")
 

@@ -146,8 +146,8 @@ class Datasets:
         known = [row.words for row in self.reach if np.isfinite(row.reached + row.outside)]
         if rest := len(self.reach) - len(known):
             known.append(
-                f"{n_policies(rest)} cannot be compared with {self.reach[0].dataset}: about 18 "
-                "episodes of each are needed, more if the other has many"
+                f"Coverage of {self.reach[0].dataset} by {n_policies(rest)} is not measured: "
+                "about 18 episodes of each are needed, more if the other has many"
             )
         return known
 

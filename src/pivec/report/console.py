@@ -173,9 +173,10 @@ def headline(answer: EquivalenceTest) -> str:
     if answer.verdict != "unclear":
         return f"{a} and {b}: {'the same' if answer.verdict == 'same' else 'different'}"
     more = answer.more_episodes
-    how = "more episodes" if more is None else f"about {more:,} more episodes of each"
+    how = "more episodes are" if more is None else f"about {more:,} more episodes of each are"
+    how = "one more episode of each is" if more == 1 else how
     what = "different, size unclear" if answer.is_significant else "unclear"
-    return f"{a} and {b}: {what}, {how} are needed"
+    return f"{a} and {b}: {what}, {how} needed"
 
 
 def reasons(answer: EquivalenceTest) -> list[str]:

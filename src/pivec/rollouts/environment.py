@@ -42,6 +42,7 @@ from pivec.policies import (
     import_object,
     user_code,
 )
+from pivec.text import n_policies
 
 Made = TypeVar("Made")
 
@@ -399,8 +400,8 @@ def environment_of(
     if elsewhere:
         first = elsewhere[0]
         warnings.warn(
-            f"{len(elsewhere)} policies (first: {first.source}) were trained in "
-            f"{first.metadata[ENVIRONMENT]}, but run in {name}",
+            f"the environment is {name}, but {n_policies(len(elsewhere))} trained in another one "
+            f"(first: {first.source}, in {first.metadata[ENVIRONMENT]})",
             PivecWarning,
             stacklevel=3,
         )

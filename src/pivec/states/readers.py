@@ -1034,7 +1034,8 @@ def _find_features(
         elif name in texts and differs and not of_owner:
             outcomes.append(name)
         elif name not in numeric:
-            ignored[name] = "text" if name in texts else "not numeric"
+            is_empty = pa.types.is_null(kinds[name])
+            ignored[name] = "text" if name in texts else "empty" if is_empty else "not numeric"
         elif named and name not in named:
             ignored[name] = "not called a state"
         elif differs and (of_owner or is_number or values == lengths):

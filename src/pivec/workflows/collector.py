@@ -405,6 +405,8 @@ def find_store(source: Any) -> Store | None:
     if not isinstance(source, str | os.PathLike):
         return None
     text = os.fspath(source).removeprefix("store:")
+    if is_uri(Path(text)) and not is_uri(text):  # such as lerobot:/data/demos
+        return None
     place: Any = text if is_uri(text) else Path(text).expanduser()
     within = f"{text.rstrip('/')}/states" if is_uri(text) else Path(place) / "states"
     return Store.find(place) if Store.exists(place) or Store.exists(within) else None

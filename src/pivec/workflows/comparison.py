@@ -699,7 +699,7 @@ def collect_until(
         return collector.run(), None
     if not collector.acting:
         raise UsageError(
-            "until needs policies that can be run, but these states were recorded: omit --until; "
+            "--until needs policies that can be run, but these states were recorded: omit --until; "
             "pairs.csv has the intervals"
         )
     collector = cast(Collector, collector)

@@ -582,8 +582,8 @@ def _find_accepted(space: Space, where: str, label: str) -> PolicyInput:
 def _find_input(thing: Any, options: CollectOptions) -> PolicyInput:
     """Find one policy by a file, a store, ``random``, an object or `VisitedStates`.
 
-    Of a folder or store of several policies it is the one that ``FOLDER:label`` names, or the last
-    step of a run.
+    Of a folder, store or recording of several policies it is the one that ``FOLDER:label`` names,
+    or the last step of a run.
     """
     if isinstance(thing, VisitedStates):
         return PolicyInput("the data").with_states(thing, {})
@@ -593,8 +593,9 @@ def _find_input(thing: Any, options: CollectOptions) -> PolicyInput:
         if (store := find_store(where)) is not None:
             info = store.policies[_choose(store.policies, label, where)]
             return PolicyInput(name, data=store[info.label], info=info, settings=store.settings)
-        if is_recorded(name):
-            return PolicyInput(name, source=name)
+        if is_recorded(where):
+            found = find_recorded(where)
+            return PolicyInput(name, found[_choose([p.info for p in found], label, where)])
     thing, own = split_environment(thing)
     if isinstance(thing, str | os.PathLike):
         thing, label = _split_label(os.fspath(thing))
