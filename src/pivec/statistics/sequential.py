@@ -15,7 +15,6 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import brentq
 from scipy.special import gammaln, ive, logsumexp
 
 from pivec.statistics.views import noncentral
@@ -23,8 +22,9 @@ from pivec.statistics.views import noncentral
 Array = NDArray[np.float64]
 # Distances, in margins, that evidence is prepared for, and their weights: policies that behave the
 # same are what "same" is mostly about; a difference may have any size.
-_SMALLER = np.array([0.0, 0.125, 0.35, 0.7]), np.array([0.7, 0.1, 0.1, 0.1])
+_SMALLER = np.array([0.0, 0.125, 0.35, 0.7]), np.array([0.85, 0.05, 0.05, 0.05])
 _LARGER = np.array([1.25, 1.5, 2.0, 3.0, 5.0, 10.0, 20.0]), np.full(7, 1.0 / 7.0)
+_ROUNDING = 1e-9  # of the margin: what varies less does not vary
 _DEBYE = 40.0  # order of Bessel functions from which their asymptotic series has 6 digits
 
 
@@ -77,7 +77,7 @@ def log_evidence(
         *(np.asarray(v, np.float64) for v in (distance, slope, second, margin))
     )
     known = np.isfinite(d) & np.isfinite(r) & np.isfinite(s)
-    varies = known & (r > 0.0) & (s > 0.0)
+    varies = known & (r > _ROUNDING * m) & (np.sqrt(np.maximum(s, 0.0)) > _ROUNDING * m)
     drawn, scale, freedom = noncentral(*(np.where(varies, v, 1.0) for v in (d, r, s)))
     at_margin = log_density_ratio(drawn, freedom, m / scale)
     certain = np.where(known, np.sign(m - d), 0.0)
@@ -107,14 +107,14 @@ def distance_bounds(
     likely = max(distance, 0.0)
     if slope <= 0.0 or second <= 0.0:
         return likely, likely
-
-    def excess(margin: float, side: int) -> float:
-        return float(log_evidence(distance, slope, second, margin)[side] + np.log(alpha))
-
     unit = slope + np.sqrt(second)
-    least, middle, most = 1e-6 * unit, likely + 1e-6 * unit, likely + 1e4 * unit
-    low = brentq(excess, least, middle, (1,)) if excess(least, 1) > 0.0 else 0.0
-    return float(low), float(brentq(excess, middle, most, (0,)))
+    margins = np.geomspace(1e-6 * unit, 1e3 * (likely + unit), 400)
+    below, above = (
+        evidence >= -np.log(alpha) for evidence in log_evidence(distance, slope, second, margins)
+    )
+    # A margin that is rejected rejects smaller, or larger, ones as well.
+    low = margins[above & (margins <= likely)].max(initial=0.0)
+    return float(low), float(margins[below & (margins >= likely)].min(initial=np.inf))
 
 
 def view_weights(groups: Sequence[str]) -> Array:

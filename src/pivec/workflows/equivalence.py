@@ -422,20 +422,34 @@ def _other_views(
     of_a_kind: int = OF_A_KIND,
 ) -> list[View]:
     """Views of two policies besides their moves; ``settings``: how states were collected."""
+    left, right = view_inputs(method, a), view_inputs(method, b)
     columns = columns_of(method, settings)
     names, units = _distinct([column.name for column in columns]), [c.unit for c in columns]
-    left, right = method.shares_over_time(a), method.shares_over_time(b)
-    moves = method.view(a), method.view(b)
+    moves = left["features"], right["features"]
     views = [
-        kinds_view(np.sqrt(left), np.sqrt(right), of_a_kind),
-        share_view("order", left, right),
+        kinds_view(left["kinds"], right["kinds"], of_a_kind),
+        share_view("order", left["order"], right["order"]),
         *feature_views(*moves, names, units),
         *pair_views(*moves, names[: min(PAIRED, len(method.described_features))]),
-        episode_view("length", a.episode_steps + 1.0, b.episode_steps + 1.0),
+        episode_view("length", left["length"], right["length"]),
     ]
     if not any(np.isnan(side.returns).any() for side in (a, b)):
         views.append(episode_view("return", a.returns, b.returns))
     return views
+
+
+def view_inputs(method: Visitation, data: VisitedStates) -> dict[str, Any]:
+    """What the views of a policy's episodes are made of, by name or group."""
+    shares, moves = method.shares_over_time(data), method.view(data)
+    return {
+        "moves": method._statistics(data),
+        "kinds": np.sqrt(shares),
+        "order": shares,
+        "features": moves,
+        "pairs": moves,
+        "length": data.episode_steps + 1.0,
+        "return": data.returns,
+    }
 
 
 def _distinct(names: Sequence[str]) -> list[str]:
