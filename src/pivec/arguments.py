@@ -1,15 +1,16 @@
 """Checks of arguments against their annotated types, which include ranges.
 
 Use the decorator `checked` for functions, and `check_arguments` in ``__post_init__`` of dataclasses
-and in ``fit`` of estimators.
+and in ``fit`` of estimators. `pairs` reads arguments from text.
 """
 
 from __future__ import annotations
 
 import functools
 import inspect
+import json
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from numbers import Integral, Real
 from types import NoneType, UnionType
@@ -115,3 +116,23 @@ def _expected(hint: Any) -> str:
     if get_origin(hint) in (Union, UnionType):
         return " or ".join(map(_expected, get_args(hint)))
     return _KINDS[hint][1] if hint in _KINDS else str(getattr(hint, "__name__", hint))
+
+
+def pairs(texts: Sequence[str] | None, option: str) -> dict[str, Any]:
+    """Read KEY=VALUE; a value that is valid JSON is parsed, any other is text.
+
+    Examples
+    --------
+    >>> pairs(["n_components=4", "device=cpu"], "--parameters")
+    {'n_components': 4, 'device': 'cpu'}
+    """
+    result: dict[str, Any] = {}
+    for text in texts or []:
+        key, equals, value = text.partition("=")
+        if not equals or not key:
+            raise UsageError(f"{option} expects KEY=VALUE, but got {text!r}")
+        try:
+            result[key] = json.loads(value)
+        except ValueError:
+            result[key] = value
+    return result

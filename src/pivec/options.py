@@ -66,6 +66,9 @@ class CollectOptions(EngineOptions):
         (), "Wrapper, or MODULE:CLASS{JSON arguments}; repeatable", ENVIRONMENT, "MODULE:CLASS"
     )
     atari: bool = option(False, "Preprocess Atari frames as Stable-Baselines3 does", ENVIRONMENT)
+    frame_skip: Count | None = option(
+        None, "With --atari: game frames per action, as in training", ENVIRONMENT
+    )
     imports: Sequence[str] = option(
         (), "Module to import first, to register ENV; repeatable", ENVIRONMENT, "MODULE"
     )
@@ -108,6 +111,11 @@ class CollectOptions(EngineOptions):
 
     def __post_init__(self) -> None:
         check_arguments(self)
+        if self.frame_skip is not None and not self.atari:
+            raise UsageError(
+                "--frame-skip (in Python frame_skip=) is part of --atari (atari=True): add it, or "
+                "pass the argument of the environment, as in --env-kwargs frameskip=4"
+            )
         most = self.max_states_per_policy
         if most is not None and most < 4 * self.episodes:
             raise UsageError(
@@ -288,6 +296,7 @@ class CollectKeywords(TypedDict, total=False):
     env_kwargs: Mapping[str, Any] | None
     wrappers: Sequence[Wrapper]
     atari: bool
+    frame_skip: int | None
     imports: Sequence[str]
     agent: str | None
     partners: Sequence[str] | Any

@@ -35,7 +35,7 @@ def shown(file):
 
 
 def drawn(replayer, scenes, file, seconds=10.0):
-    made = draw_clip(replayer.scene, scenes, file, seconds)
+    made = draw_clip([replayer.scene] * len(scenes), scenes, file, seconds)
     return shown(io.BytesIO(made[file]))
 
 
@@ -139,7 +139,7 @@ def test_each_segment_has_a_sheet_with_a_frame_for_every_step(replayer, tmp_path
     a, b = (replayer.stored("random", number) for number in (0, 1))
     scenes = [Segment(a, 2, 12, ["x", "y"] * 5 + ["x"], True), Segment(b, 0, 4)]
     file, told = tmp_path / "x.webp", []
-    made = draw_clip(replayer.scene, scenes, file, 0.4, told.append)
+    made = draw_clip([replayer.scene] * len(scenes), scenes, file, 0.4, told.append)
     for path, content in made.items():
         path.write_bytes(content)
     clip = ClipPlan("title", "words", scenes).clip(file)
@@ -172,7 +172,7 @@ def test_a_sheet_that_would_be_too_large_has_fewer_frames(replayer, tmp_path, mo
     scenes = [Segment(replay, 0, 12), Segment(replay, 3, 8)]
     area = 192 * 48
     monkeypatch.setattr(clips, limit, 6 * area if limit == "_SHEET_PIXELS" else 500)
-    for path, content in draw_clip(replayer.scene, scenes, file, 10.0).items():
+    for path, content in draw_clip([replayer.scene] * len(scenes), scenes, file, 10.0).items():
         path.write_bytes(content)
     plan = ClipPlan("title", segments=scenes)
     fps, sheets = plan.sheets(file)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import sys
+import warnings
 
 import gymnasium
 import numpy as np
 import pytest
 
 import pivec
-from pivec.errors import UsageError
-from pivec.rollouts import Environment, environment_of
+from pivec.errors import PivecWarning, UsageError
+from pivec.policies import PolicyInfo
+from pivec.rollouts import Environment, environment_of, split_arguments
 from pivec.rollouts.atari import Atari
 
 pytest.importorskip("ale_py")
@@ -22,16 +24,20 @@ def game(name, **arguments):
     return gymnasium.make(name, **arguments)
 
 
-@pytest.mark.parametrize("name", ["BreakoutNoFrameskip-v4", "ALE/Pong-v5"])
-def test_frames_and_rewards_are_those_of_sb3(name):
+@pytest.mark.parametrize(
+    ("name", "frame_skip"),
+    [("BreakoutNoFrameskip-v4", None), ("ALE/Pong-v5", 4), ("ALE/Breakout-v5", 16)],
+)
+def test_frames_and_rewards_are_those_of_sb3(name, frame_skip):
     pytest.importorskip("stable_baselines3")
     from stable_baselines3.common.env_util import make_atari_env
     from stable_baselines3.common.vec_env import VecFrameStack
 
-    ours = Atari(game(name, frameskip=1))
-    single = make_atari_env(
-        name, env_kwargs={"frameskip": 1}, wrapper_kwargs={"clip_reward": False}
-    )
+    options = pivec.options.CollectOptions(atari=True, frame_skip=frame_skip)
+    ours = environment_of(name, [PolicyInfo("model.zip", source="model.zip")], options).make()
+    # What make_atari_env does by itself with such an id, except for Pong here.
+    arguments = {"frameskip": 1} if frame_skip == 4 else None
+    single = make_atari_env(name, env_kwargs=arguments, wrapper_kwargs={"clip_reward": False})
     theirs = VecFrameStack(single, 4)
     theirs.seed(3)
     shown, (seen, _) = theirs.reset(), ours.reset(seed=3)
@@ -89,10 +95,72 @@ def test_a_shape_may_be_written_as_a_list():
 
 
 def test_what_does_not_fit_is_named():
-    with pytest.raises(UsageError, match="frameskip=1"):
+    with pytest.raises(UsageError, match=r"4 frames.*frameskip=1"):
         Environment.of("ALE/Pong-v5", wrappers=["pivec.rollouts.atari:Atari"]).make()
     with pytest.raises(UsageError, match=r"ale-py.*CartPole-v1"):
         environment_of("CartPole-v1", [], pivec.options.CollectOptions(atari=True)).make()
+    with pytest.raises(UsageError, match="--frame-skip"):
+        pivec.options.CollectOptions(frame_skip=4)
+    options = pivec.options.CollectOptions(atari=True, frame_skip=6, env_kwargs={"frameskip": 4})
+    with pytest.raises(UsageError, match=r"6.*multiple.*4"):
+        environment_of("ALE/Pong-v5", [], options)
+
+
+DEFAULT = {"skip": 4, "game_skip": 1}
+ZOO = "stable_baselines3.common.atari_wrappers:"
+
+
+@pytest.mark.parametrize(
+    ("metadata", "frames"),
+    [
+        ({"environment": "ALE/Pong-v5", "wrappers": [ZOO + "AtariWrapper"]}, (4, 4)),
+        ({"environment": "PongNoFrameskip-v4", "wrappers": [ZOO + "AtariWrapper"]}, (1, 4)),
+        (
+            {
+                "environment": "ALE/Pong-v5",
+                "arguments": {"frameskip": 2},
+                "wrappers": ["mine:Other", ZOO + 'MaxAndSkipEnv{"skip": 3}'],
+            },
+            (2, 3),
+        ),
+        ({"environment": "PongNoFrameskip-v4"}, None),
+        ({"environment": "Pong-v4", "wrappers": [ZOO + "AtariWrapper"]}, None),  # a random number
+        ({"environment": "ALE/Pong-v5", "wrappers": [3, ZOO + "AtariWrapper"]}, None),
+        ({"environment": "mine:Pong-v5", "wrappers": [ZOO + "AtariWrapper"]}, None),
+        ({}, None),
+    ],
+)
+def test_policies_act_as_often_as_in_training_or_it_is_said_that_this_is_not_known(
+    metadata, frames
+):
+    info = PolicyInfo("model", source="model.zip", metadata=metadata)
+    options = pivec.options.CollectOptions(atari=True)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", PivecWarning)
+        world = environment_of("ALE/Pong-v5", [info, PolicyInfo("r", source="random")], options)
+        environment_of("PongNoFrameskip-v4", [], options)
+    told = [str(one.message) for one in caught if "frame-skip" in str(one.message)]
+    game_skip, skip = frames or (1, 4)
+    assert world.arguments == {"frameskip": game_skip}
+    [wrapper] = world.wrappers
+    given = {"skip": skip, "game_skip": game_skip}
+    assert split_arguments(wrapper)[1] == {k: n for k, n in given.items() if n != DEFAULT[k]}
+    assert len(told) == (frames is None)
+    if told:
+        assert all(words in told[0] for words in ("model.zip", "4 frames", "16"))
+
+
+def test_policies_with_different_frame_skips_are_not_mixed():
+    infos = [
+        PolicyInfo(name, source=name, metadata={"environment": name, "wrappers": [wrapper]})
+        for name, wrapper in [
+            ("ALE/Pong-v5", ZOO + "AtariWrapper"),
+            ("PongNoFrameskip-v4", ZOO + "AtariWrapper"),
+        ]
+    ]
+    options = pivec.options.CollectOptions(atari=True)
+    with pytest.raises(UsageError, match=r"v5 with 4 x 4.*v4 with 1 x 4"):
+        environment_of("ALE/Pong-v5", infos, options)
 
 
 @pytest.mark.slow
@@ -114,7 +182,13 @@ def test_policies_of_sb3_answer_games_as_they_do_themselves(algorithm, tmp_path)
     answers = policy.act(np.stack(frames), np.random.default_rng(0), deterministic=True)
     np.testing.assert_array_equal(answers, expected)
     data = pivec.collect(
-        "ALE/Pong-v5", [named], 1, atari=True, features=f"policy:{named.info.label}", max_steps=30
+        "ALE/Pong-v5",
+        [named],
+        1,
+        atari=True,
+        frame_skip=4,
+        features=f"policy:{named.info.label}",
+        max_steps=30,
     )
     assert data.states.shape == (31, 512)
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from pivec.arguments import pairs
 from pivec.cli.options import (
     Folder,
     Json,
@@ -20,7 +21,6 @@ from pivec.cli.options import (
     env_and_policies,
     figure_format,
     names,
-    pairs,
     whole_numbers,
     with_options,
 )
@@ -91,7 +91,7 @@ def _compare(
     result = run(env, policies, out, progress=not quiet, command=command, **options)
     if not quiet:
         if env is None:
-            print_environment(result.space.collected)
+            print_environment(result.space.collected, result.space.descriptions.policies)
         print_normalisers(result.space.descriptions.policies)
         print_summary(result.findings)
         if words := background_words(RunLog(out).settings):
@@ -107,7 +107,8 @@ def same(
             metavar="[ENV] A [B]",
             help="Two policies: checkpoints, [bold]random[/bold], [bold]module:object[/bold], "
             "stores or folders of `compare` ([bold]FOLDER:label[/bold] selects a policy; default: "
-            "the last step of a run). ENV is needed if neither files nor stores name it.",
+            "the last step of a run), also as [bold]POLICY@ENV[/bold]. ENV is needed if neither "
+            "files nor stores name it.",
         ),
     ],
     *,

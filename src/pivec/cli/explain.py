@@ -403,8 +403,8 @@ def groups(
     kind, comparison = figure_format(options), load_comparison(folder)
     result = comparison.groups(patterns(group) or None, last=last, seed=seed, margin=margin)
     home = out or comparison.folder
-    environment = str(comparison.space.collected.get("environment", ""))
-    _write(home / "groups", result.to_json(), groups_figure(result, environment), kind)
+    figure = groups_figure(result, comparison.stored.environment)
+    _write(home / "groups", result.to_json(), figure, kind)
     if not quiet:
         print_groups(result)
     say(f"Figure: {home / f'groups.{kind}'}")

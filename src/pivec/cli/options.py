@@ -11,7 +11,6 @@ import csv
 import functools
 import glob
 import inspect
-import json
 import os
 import re
 import shlex
@@ -24,6 +23,7 @@ from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 import typer
 
+from pivec.arguments import pairs
 from pivec.errors import UnknownEnvironment, UsageError
 from pivec.options import PANELS, FigureOptions
 from pivec.terminal import ask
@@ -95,7 +95,8 @@ Sources = Annotated[
         help="ENV: a Gymnasium id, module:function or pettingzoo:MODULE; omit it for recorded "
         "data, or if the policy files name it. SOURCE: checkpoints by path, folder or quoted glob "
         "('runs/**/*.zip'), [bold]random[/bold] (random:3 for three), [bold]module:object[/bold], "
-        "a store, a table (.parquet, .csv, .npz, .hdf5) or minari:NAME.",
+        "a store, a table (.parquet, .csv, .npz, .hdf5) or minari:NAME; [bold]POLICY@ENV[/bold] or "
+        "POLICY@KEY=VALUE to run it in another environment.",
         autocompletion=complete_source,
         show_default=False,
     ),
@@ -215,14 +216,15 @@ def env_and_policies(sources: Sequence[str]) -> tuple[str | None, list[str]]:
     """
     import gymnasium
 
-    from pivec.policies import is_policy_file
+    from pivec.policies import is_policy_file, split_environment
     from pivec.rollouts import GAME
     from pivec.states import is_recorded
 
     env, *policies = sources
     if env not in gymnasium.registry and not env.startswith(GAME):
         path = Path(env).expanduser()
-        if path.exists() or is_policy_file(path) or glob.has_magic(env) or is_recorded(env):
+        is_source = path.exists() or is_policy_file(path) or glob.has_magic(env)
+        if is_source or is_recorded(env) or split_environment(env)[1] is not None:
             return None, list(sources)
     elif not policies and not os.path.exists(env):
         raise UsageError(
@@ -230,26 +232,6 @@ def env_and_policies(sources: Sequence[str]) -> tuple[str | None, list[str]]:
             "module:object"
         )
     return (env, policies) if policies else (None, [env])
-
-
-def pairs(texts: list[str] | None, option: str) -> dict[str, Any]:
-    """Read KEY=VALUE; a value that is valid JSON is parsed, any other is text.
-
-    Examples
-    --------
-    >>> pairs(["n_components=4", "device=cpu"], "--parameters")
-    {'n_components': 4, 'device': 'cpu'}
-    """
-    result: dict[str, Any] = {}
-    for text in texts or []:
-        key, equals, value = text.partition("=")
-        if not equals or not key:
-            raise UsageError(f"{option} expects KEY=VALUE, but got {text!r}")
-        try:
-            result[key] = json.loads(value)
-        except ValueError:
-            result[key] = value
-    return result
 
 
 def patterns(texts: list[str] | None) -> dict[str, list[str]]:

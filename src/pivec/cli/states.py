@@ -65,7 +65,7 @@ def collect(
             clips = _render(collector, policies, out, render, numbers, not quiet)
     if not quiet:
         if env is None:
-            print_environment(collector.settings)
+            print_environment(collector.settings, data.policies)
         print_normalisers(data.policies)
     _say_collected(data, out)
     if render is not None:

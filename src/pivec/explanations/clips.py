@@ -314,18 +314,19 @@ def make_clips(
 
 def clip_jobs(plans: Sequence[ClipPlan], replayer: Replayer, folder: Path) -> list[Any]:
     """List what `render` takes for clips."""
-    problem = replayer.problem()
     jobs: list[Any] = []
     for plan in plans:
-        if reason := plan.reason or problem:
+        labels = [segment.replay.label for segment in plan.segments]
+        if reason := plan.reason or replayer.problem(labels):
             jobs.append(reason)
             continue
         file = folder / (plan.file or _clip_name(replayer, plan))
         if not plan.file and file.exists() and plan.sheets(file)[1]:
             jobs.append(file)
             continue
-        draw = partial(draw_clip, replayer.scene, plan.segments, file, plan.seconds)
-        jobs.append(RenderJob(replayer.environment.name, draw, file, plan))
+        scenes = [replayer.scene_of(label) for label in labels]
+        draw = partial(draw_clip, scenes, plan.segments, file, plan.seconds)
+        jobs.append(RenderJob(scenes[0].environment.name, draw, file, plan))
     return jobs
 
 
@@ -338,20 +339,20 @@ def frame_jobs(
 
     The results are the files of each replay by step. Those that exist are not made again.
     """
-    problem = replayer.problem()
     jobs: list[Any] = []
     for replay, steps in wanted:
-        if problem or isinstance(replay, CannotReplay):
+        if isinstance(replay, CannotReplay) or (problem := replayer.problem([replay.label])):
             jobs.append(str(replay) if isinstance(replay, CannotReplay) else problem)
             continue
+        scene = replayer.scene_of(replay.label)
         files = {
-            step: Path(folder) / f"{frame_name(replayer.environment, replay, step)}.webp"
+            step: Path(folder) / f"{frame_name(scene.environment, replay, step)}.webp"
             for step in sorted(set(steps))
         }
         missing = {step: file for step, file in files.items() if not file.exists()}
         if missing:
-            draw = partial(draw_frames, replayer.scene, replay.until(max(missing)), missing)
-            jobs.append(RenderJob(replayer.environment.name, draw, files))
+            draw = partial(draw_frames, scene, replay.until(max(missing)), missing)
+            jobs.append(RenderJob(scene.environment.name, draw, files))
         else:
             jobs.append(files)
     return jobs
@@ -394,7 +395,8 @@ def frame_name(world: Environment, replay: Replay, step: int) -> str:
 def _clip_name(replayer: Replayer, plan: ClipPlan) -> str:
     known = []
     for segment in plan.segments:
-        name = frame_name(replayer.environment, segment.replay, segment.last)
+        world = replayer.scene_of(segment.replay.label).environment
+        name = frame_name(world, segment.replay, segment.last)
         known += [name, segment.replay.label, segment.first, segment.is_end, *segment.captions]
     text = json.dumps([known, plan.seconds, _LAYOUT])
     return f"{hashlib.sha256(text.encode()).hexdigest()[:24]}.webp"
@@ -564,34 +566,39 @@ def pace(n_steps: int, fps: float, seconds: float) -> tuple[int, float]:
 
 
 def draw_clip(
-    scene: Scene,
+    scenes: Sequence[Scene],
     segments: Sequence[Segment],
     file: Path,
     seconds: float,
     tell: Callable[[Drawn], None] = _ignore,
 ) -> Files:
-    """Draw segments side by side in an animated picture; those of a WebP also on sheets."""
+    """Draw segments side by side in an animated picture; those of a WebP also on sheets.
+
+    Each segment has its scene; the frame rate is that of the first.
+    """
+    fps = scenes[0].fps
     with_sheets = file.suffix == ".webp"
     n_steps = max(segment.last - segment.first for segment in segments)
-    every, duration = pace(n_steps, scene.fps, seconds)
+    every, duration = pace(n_steps, fps, seconds)
     wanted = [{*segment.steps(every)} for segment in segments]
     sparse = 1  # every how many steps there is a frame on a sheet
     if with_sheets:
         # Drawn twice, since a reader waits for them.
-        first = [next(_drawn(scene, own, [own.first]))[1] for own in segments]
+        pairs = zip(scenes, segments, strict=True)
+        first = [next(_drawn(scene, own, [own.first]))[1] for scene, own in pairs]
         tell(Drawn(0.0, tuple(FirstFrame(_webp(x, 75, 2), *x.size) for x in first)))
         area = max(image.width * image.height for image in first)
         sparse = max(1, math.ceil((n_steps + 1) * area / _SHEET_PIXELS))
         wanted = [own | {*s.steps(sparse)} for own, s in zip(wanted, segments, strict=True)]
     images: list[dict[int, Any]] = [{} for _ in segments]
-    for segment, steps, own in zip(segments, wanted, images, strict=True):
+    for scene, segment, steps, own in zip(scenes, segments, wanted, images, strict=True):
         for step, image in _drawn(scene, segment, steps):
             own[step] = image
             tell(Drawn(_DRAWING * sum(map(len, images)) / sum(map(len, wanted))))
     files = {file: _animation(segments, images, file.suffix, every, duration)}
     if with_sheets:
         tell(Drawn(_ENCODED))
-        files |= _sheets(segments, images, file, sparse, scene.fps)
+        files |= _sheets(segments, images, file, sparse, fps)
     return files
 
 

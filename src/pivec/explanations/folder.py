@@ -15,7 +15,7 @@ from pivec.characterizations import BackgroundModel, Space
 from pivec.errors import UsageError
 from pivec.explanations.names import Feature, columns_of, region_names
 from pivec.mixtures import Mixture
-from pivec.policies import PolicyInfo, find_policy
+from pivec.policies import PolicyInfo, environment_names, find_policy
 from pivec.states import Store, VisitedStates
 
 FOLDER = "explain"  # of explanations, within that of a comparison
@@ -47,8 +47,8 @@ class ComparisonFolder:
 
     @property
     def environment(self) -> str:
-        """Name of the environment; empty if it is not known."""
-        return str(self.space.collected.get("environment", ""))
+        """Names of the environments; empty if they are not known."""
+        return environment_names(self.space.collected.get("environment"), self.policies)
 
     @cached_property
     def features(self) -> tuple[Feature, ...]:

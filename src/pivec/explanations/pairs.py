@@ -484,8 +484,10 @@ def _plan_clips(
     significant = not explanation.decomposition.regions.noise.all()
     if comparison.has_states(explanation.labels) and comparison.has_regions and significant:
         plans.append(ClipPlan.of("Where the difference is largest", largest))
+    own = any(comparison.find(label).own_environment for label in explanation.labels)
+    start = f"Both from the same {'seed' if own else 'initial state'}"
     for number in range(n_clips - len(plans)):
-        title = "Both from the same initial state" + (", another episode" if number else "")
+        title = start + (", another episode" if number else "")
         plans.append(ClipPlan.of(title, same_seed, number))
     return plans
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
@@ -128,8 +128,7 @@ class Replayer:
     def environment(self) -> Environment:
         """The environment that the states were collected in."""
         info = PolicyInfo("", source=str(self._folder), metadata=self._collected)
-        name = str(self._collected.get(ENVIRONMENT, ""))
-        if self._env is None and name and ":" not in name and not ID.search(name):
+        if self._env is None and (name := _function_in(self._collected)):
             raise CannotReplay(
                 f"the states were collected in an environment made by the function {name}: pass it "
                 "from Python (env=)"
@@ -160,22 +159,43 @@ class Replayer:
         world = replace(world, one_by_one=n_inputs(view) > 1)
         return Scene(world, view, float(fps) if fps and 0 < fps < np.inf else 30.0)
 
-    def problem(self) -> str:
-        """Say why nothing can be rendered; empty if it can."""
-        reason = _attempt(lambda: self.scene)
-        return str(reason) if isinstance(reason, CannotReplay) else ""
+    def scene_of(self, label: str) -> Scene:
+        """What episodes of a policy are rendered with: `scene`, or an environment of its own."""
+        info = self._infos.get(label)
+        if info is None or not info.own_environment:
+            return self.scene
+        if name := _function_in(info.own_environment):
+            raise CannotReplay(
+                f"{label} ran in an environment made by the function {name}, which cannot be found "
+                "again: use POLICY@module:function"
+            )
+        own = PolicyInfo("", source=str(self._folder), metadata=info.own_environment)
+        with _as_reason(f"the environment of {label} cannot be found again"):
+            world = environment_of(None, [own], replace(self._options, env_kwargs=None))
+        world = replace(world, one_by_one=self.scene.environment.one_by_one)
+        return replace(self.scene, environment=world)
+
+    def problem(self, labels: Sequence[str] = ()) -> str:
+        """Say why nothing, or nothing of these policies, can be rendered; empty if it can."""
+        reasons = [_attempt(self.scene_of, label) for label in labels or [""]]
+        return next((str(found) for found in reasons if isinstance(found, CannotReplay)), "")
+
+    def _how(self, label: str, key: str) -> Any:
+        """How the states of a policy were collected."""
+        info = self._infos.get(label)
+        return (info.own_environment if info else {}).get(key, self._collected.get(key))
 
     def _feature_policy(self, source: str, fingerprint: str) -> NamedPolicy:
         """Find the policy whose hidden layer made the states."""
         info = next(
-            (info for info in self._infos.values() if info.fingerprint == fingerprint),
+            (info for info in self._infos.values() if info.policy_fingerprint == fingerprint),
             PolicyInfo(source, source=source, fingerprint=fingerprint),
         )
         return self._recover(info)
 
     def _stored_episode(self, label: str, number: int) -> tuple[Episode, int]:
         """Read an episode, and k if one state in k is stored."""
-        if self._collected.get("backend") == "envpool":
+        if self._how(label, "backend") == "envpool":
             raise CannotReplay(
                 "the states were collected with EnvPool, whose episodes Gymnasium does not repeat "
                 "bit for bit: collect with --backend gymnasium"
@@ -205,7 +225,8 @@ class Replayer:
         if label not in self._bound:
             if label not in self._infos:
                 raise CannotReplay(f"{self._folder} has no policy {label}")
-            (self._bound[label],) = bind(self.environment, [self._recover(self._infos[label])])
+            world = self.scene_of(label).environment
+            (self._bound[label],) = bind(world, [self._recover(self._infos[label])])
         return self._bound[label]
 
     def _play(self, wanted: Sequence[tuple[str, int]], most: int) -> list[Episode | CannotReplay]:
@@ -230,7 +251,8 @@ class Replayer:
             features=self.scene.features,
             backend="gymnasium",
         )
-        [played] = play_here(self.scene.environment, [policy], options, quotas=[quota])
+        world = self.scene_of(label).environment
+        [played] = play_here(world, [policy], options, quotas=[quota])
         return {episode.seed: episode for episode in played.episodes}
 
     def _verified(
@@ -257,7 +279,7 @@ class Replayer:
         if episode.actions is None:
             raise CannotReplay(f"the actions of {label} are not known")
         seat = None
-        if str(self._collected.get(ENVIRONMENT, "")).startswith(GAME):
+        if str(self._how(label, ENVIRONMENT) or "").startswith(GAME):
             # The policy may play the other agents of a game as well.
             named = _attempt(self._policy, label)
             if not isinstance(named, CannotReplay):
@@ -275,8 +297,8 @@ class Replayer:
             stored = None if record is None else record.read_policy()
             if stored is not None:
                 return NamedPolicy(stored, info)
-            if info.fingerprint and info.fingerprint in self._given:
-                return NamedPolicy(self._given[info.fingerprint].policy, info)
+            if info.fingerprint and info.policy_fingerprint in self._given:
+                return NamedPolicy(self._given[info.policy_fingerprint].policy, info)
             if info.source == "random":
                 return NamedPolicy(UniformPolicy(), info)
             if is_recorded(info.source):
@@ -305,12 +327,18 @@ class Replayer:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", PivecWarning)  # they were shown when it was collected
             named, *_ = name_policies([file or source], options.trust, options.without_normaliser)
-        if named.info.fingerprint != info.fingerprint:
+        if named.info.fingerprint != info.policy_fingerprint:
             raise CannotReplay(
                 f"{failed}, since {file or source} has changed since its states were collected: "
                 f"{_NAME_IT} as it was then, or compare again"
             )
         return named
+
+
+def _function_in(collected: Mapping[str, Any]) -> str:
+    """Name of the Python function that made the environment; empty if it was made by an id."""
+    name = str(collected.get(ENVIRONMENT, ""))
+    return "" if ":" in name or ID.search(name) else name
 
 
 def _attempt(function: Callable[..., Any], *arguments: Any) -> Any:

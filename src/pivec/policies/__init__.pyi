@@ -45,6 +45,7 @@ from pivec.policies.load import name_policies as name_policies
 from pivec.policies.load import named_together as named_together
 from pivec.policies.load import read_paths as read_paths
 from pivec.policies.load import rows_of_runs as rows_of_runs
+from pivec.policies.load import split_environment as split_environment
 from pivec.policies.load import warn_of_copies as warn_of_copies
 from pivec.policies.networks import MaskedPolicy as MaskedPolicy
 from pivec.policies.networks import NetworkPolicy as NetworkPolicy
@@ -52,6 +53,7 @@ from pivec.policies.networks import OutputPolicy as OutputPolicy
 from pivec.policies.networks import RecurrentNetwork as RecurrentNetwork
 from pivec.policies.networks import Stack as Stack
 from pivec.policies.networks import row_by_row as row_by_row
+from pivec.policies.policy import RUNS_IN as RUNS_IN
 from pivec.policies.policy import BatchPolicy as BatchPolicy
 from pivec.policies.policy import NamedPolicy as NamedPolicy
 from pivec.policies.policy import Policy as Policy
@@ -59,6 +61,7 @@ from pivec.policies.policy import PolicyInfo as PolicyInfo
 from pivec.policies.policy import RecurrentPolicy as RecurrentPolicy
 from pivec.policies.policy import also_called as also_called
 from pivec.policies.policy import canonical_order as canonical_order
+from pivec.policies.policy import environment_names as environment_names
 from pivec.policies.policy import find_policy as find_policy
 from pivec.policies.policy import fingerprint_of as fingerprint_of
 from pivec.policies.policy import first_names as first_names

@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import glob
 import os
@@ -27,6 +28,7 @@ from pivec.policies.callables import IMPORTABLE, UniformPolicy, as_policy, impor
 from pivec.policies.formats import ASSUMED, FORMATS, is_policy_file, read_file, readable, well_known
 from pivec.policies.policy import (
     ALSO,
+    RUNS_IN,
     NamedPolicy,
     Policy,
     PolicyInfo,
@@ -222,6 +224,36 @@ def _merge_copies(infos: Sequence[PolicyInfo]) -> list[PolicyInfo]:
     return result
 
 
+def split_environment(thing: Any) -> tuple[Any, Any]:
+    """Separate what is given for a policy, and the environment of its own, if it has one.
+
+    That is ``POLICY@ENV``, or (policy, environment). Existing paths, and patterns that match some,
+    stay whole.
+
+    Examples
+    --------
+    >>> split_environment("random@CartPole-v1"), split_environment("random")
+    (('random', 'CartPole-v1'), ('random', None))
+    """
+    if isinstance(thing, tuple) and len(thing) == 2:
+        return thing
+    text = thing if isinstance(thing, str) else ""
+    place = len(text) if not _exists(text) else 0
+    while (place := text.rfind("@", 0, place)) > 0:
+        before = text[:place]
+        if _exists(before) or _RANDOM.fullmatch(before) or IMPORTABLE.fullmatch(before):
+            return before, text[place + 1 :]
+    return thing, None
+
+
+def _exists(text: str) -> bool:
+    """Whether there is a path, or one that matches the pattern."""
+    path = os.path.expanduser(text)
+    with contextlib.suppress(ValueError):  # of text that is no path
+        return os.path.lexists(path) or any(glob.iglob(path, recursive=True))
+    return False
+
+
 def _find_any(thing: Any, fallback: str) -> list[Path | NamedPolicy]:
     """As `_find_policies`, and objects too, which are called ``fallback`` if they have no name."""
     if isinstance(thing, str | os.PathLike):
@@ -414,6 +446,7 @@ def _read_named(
     policy, metadata, fingerprint = read_file(path, trust, without_normaliser)
     step = metadata.get("step") if names.step is None else names.step
     step = step if type(step) is int else None
+    metadata = {key: value for key, value in metadata.items() if key != RUNS_IN}
     info = PolicyInfo(names.label, names.group, step, str(path), metadata, fingerprint)
     return NamedPolicy(policy, info)
 
@@ -642,7 +675,7 @@ def named_together(infos: Sequence[PolicyInfo]) -> list[PolicyInfo]:
     """
     latest: dict[str, PolicyInfo] = {}
     for info in infos:
-        is_file = is_policy_file(Path(info.source), named=False)
+        is_file = not info.own_environment and is_policy_file(Path(info.source), named=False)
         latest[os.path.abspath(info.source) if is_file else f"{info.source}\0{info.label}"] = info
     files = [path for path in latest if "\0" not in path]
     names = dict(zip(files, read_paths(files), strict=True))
@@ -706,13 +739,22 @@ def group_names(
                     raise UsageError(f"run {run!r} matches groups {names[run]!r} and {name!r}")
         return names, "as given"
     algorithms: dict[str, set[str]] = {run: set() for run in runs}
+    ends = dict.fromkeys(runs, "")  # of the names of runs in environments of their own
     for info in policies:
         if info.group:
             algorithms[info.group].add(str(info.metadata.get("algorithm") or ""))
+            if info.own_environment:
+                ends[info.group] = "@" + info.group.rpartition("@")[2]
     by_algorithm = {
         run: kinds.pop() if len(kinds) == 1 else "" for run, kinds in algorithms.items()
     }
-    by_name = {run: _NUMBER.sub("", run) or by_algorithm[run] for run in runs}
+    by_name = {
+        run: _NUMBER.sub("", run.removesuffix(ends[run])) or by_algorithm[run] for run in runs
+    }
+    by_name, by_algorithm = (
+        {run: name and name + ends[run] for run, name in names.items()}
+        for names in (by_name, by_algorithm)
+    )
     named, of_algorithm = _shared(by_name), _shared(by_algorithm)
     if len(set(named.values())) < min(2, len(set(of_algorithm.values()))):
         return of_algorithm, "by algorithm"

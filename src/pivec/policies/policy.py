@@ -26,6 +26,9 @@ HAS_MEMORY = (
     "episodes, or pass the memory yourself"
 )
 ALSO = "also"  # key of the names of a policy's copies in its metadata
+# Key of the environment that a policy runs in if it has one of its own (``POLICY@ENV``): what
+# `Environment.to_json` gives, the backend, and the fingerprint of the policy alone.
+RUNS_IN = "runs_in"
 
 
 @runtime_checkable
@@ -112,6 +115,17 @@ class PolicyInfo:
         """What its episodes' seeds derive from: the fingerprint, or else the label."""
         return self.fingerprint or self.label
 
+    @property
+    def own_environment(self) -> Mapping[str, Any]:
+        """How the environment differs in which this policy runs, see `RUNS_IN`; maybe empty."""
+        own = self.metadata.get(RUNS_IN)
+        return own if isinstance(own, Mapping) else {}
+
+    @property
+    def policy_fingerprint(self) -> str:
+        """The fingerprint of the policy alone, without that of an environment of its own."""
+        return str(self.own_environment.get("fingerprint", self.fingerprint))
+
 
 @dataclass(frozen=True)
 class NamedPolicy:
@@ -119,6 +133,7 @@ class NamedPolicy:
 
     policy: Policy
     info: PolicyInfo
+    environment: Any = None  # of its own: as the user gave it, or an `Environment`
 
 
 def check_width(n_inputs: int, space: Space, flat: bool = True) -> None:
@@ -226,6 +241,19 @@ def first_names(labels: Sequence[str]) -> str:
     'a, b, c, d, e ...'
     """
     return ", ".join(labels[:_NAMED]) + (" ..." if len(labels) > _NAMED else "")
+
+
+def environment_names(default: object, policies: Sequence[PolicyInfo]) -> str:
+    """Names of the environments that policies run in; ``default`` for those without their own.
+
+    Examples
+    --------
+    >>> own = PolicyInfo("b", metadata={RUNS_IN: {"environment": "CartPole-v0"}})
+    >>> environment_names("CartPole-v1", [PolicyInfo("a"), own])
+    'CartPole-v1, CartPole-v0'
+    """
+    names = [str(info.own_environment.get("environment", default or "")) for info in policies]
+    return ", ".join(dict.fromkeys(names or [str(default or "")]))
 
 
 def also_called(info: PolicyInfo) -> str:

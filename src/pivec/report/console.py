@@ -14,7 +14,7 @@ import numpy as np
 from rich.console import Console
 
 from pivec.files import atomic_write
-from pivec.policies import PolicyInfo
+from pivec.policies import PolicyInfo, environment_names
 from pivec.report.findings import UNSURE, Findings, PairRow
 from pivec.states import Store
 from pivec.statistics import LEVEL, POWER, EquivalenceTest, Plan, ViewResult
@@ -86,11 +86,14 @@ def print_summary(findings: Findings) -> None:
         )
 
 
-def print_environment(settings: Mapping[str, Any]) -> None:
+def print_environment(settings: Mapping[str, Any], policies: Sequence[PolicyInfo]) -> None:
     """Print the environment that the policies' files name, or that states were recorded."""
-    parts = [str(settings.get("environment") or "not known")]
+    parts = [environment_names(settings.get("environment"), policies) or "not known"]
     if settings.get("backend") == "recorded":
         say(f"Recorded states; nothing is simulated. Environment: {parts[0]}")
+        return
+    if any(info.own_environment for info in policies):
+        say(f"Environments: {parts[0]}")
         return
     if settings.get("arguments"):
         parts.append(f"arguments {settings['arguments']}")
@@ -109,7 +112,7 @@ def print_normalisers(policies: Sequence[PolicyInfo]) -> None:
 
 def print_store(store: Store) -> None:
     """Print the policies of a store, one row per policy."""
-    environment = store.settings.get("environment")
+    environment = environment_names(store.settings.get("environment"), store.policies)
     say(f"{environment}, {len(store)} policies" if environment else f"{len(store)} policies")
     labels = shorten_names(list(store.rows), max(24, Console().width - 50))
     names = ("group", "step", "episodes", "states")

@@ -44,7 +44,7 @@ from pivec.explanations import (
     with_names,
 )
 from pivec.figures import LONE_COLOUR, group_colours
-from pivec.policies import also_called
+from pivec.policies import also_called, environment_names
 from pivec.report.episode_map import EpisodeMap, map_episodes
 from pivec.report.groups import GroupComparison, groups_in
 from pivec.report.layout import group_order, heatmap_order
@@ -232,7 +232,9 @@ class Findings:
             classes = behaviour_classes(known, space.descriptions.labels, margin)
         words = [space.method.traits.explanation, background_words(log.settings)]
         return cls(
-            environment=str(space.collected.get("environment", "")),
+            environment=environment_names(
+                space.collected.get("environment"), space.descriptions.policies
+            ),
             policies=PolicyTable(policy_rows(space, classes)),
             measured=measured,
             log=log,

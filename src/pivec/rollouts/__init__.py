@@ -18,12 +18,14 @@ Environments and features are described by JSON objects (``to_json``), as stores
 
 from __future__ import annotations
 
+from pivec.rollouts.environment import BACKENDS as BACKENDS
 from pivec.rollouts.environment import ENVIRONMENT as ENVIRONMENT
 from pivec.rollouts.environment import GAME as GAME
 from pivec.rollouts.environment import ID as ID
 from pivec.rollouts.environment import Environment as Environment
 from pivec.rollouts.environment import close as close
 from pivec.rollouts.environment import environment_of as environment_of
+from pivec.rollouts.environment import environments_of as environments_of
 from pivec.rollouts.environment import failure as failure
 from pivec.rollouts.environment import split_arguments as split_arguments
 from pivec.rollouts.episodes import Episode as Episode
@@ -49,7 +51,6 @@ from pivec.rollouts.features import find_reference as find_reference
 from pivec.rollouts.features import load_features as load_features
 from pivec.rollouts.features import n_inputs as n_inputs
 from pivec.rollouts.features import read_encoder as read_encoder
-from pivec.rollouts.lanes import BACKENDS as BACKENDS
 from pivec.rollouts.lanes import GymnasiumLanes as GymnasiumLanes
 from pivec.rollouts.lanes import Layout as Layout
 from pivec.rollouts.lanes import Probe as Probe

@@ -22,14 +22,14 @@ Outcome = tuple[Frame, float, bool, bool, dict[str, Any]]
 
 
 class Atari(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """Stacks of small grey frames, each the maximum of two, of every fourth frame of a game.
+    """Stacks of small grey frames, each the maximum of two, of every fourth step of a game.
 
     Parameters
     ----------
     env : gymnasium.Env
-        A game of the Arcade Learning Environment made with ``frameskip=1``.
+        A game of the Arcade Learning Environment.
     skip : int
-        Number of frames for which an action is repeated.
+        Number of steps of the game for which an action is repeated.
     stack : int
         Number of frames in an observation, the newest last.
     size : int
@@ -43,6 +43,8 @@ class Atari(gymnasium.Wrapper[Any, Any, Any, Any]):
     padding : str
         Frames before the first: "zero" as in Stable-Baselines3, or "reset", the first frame, as in
         CleanRL.
+    game_skip : int
+        Number of frames per step of the game, with which it must have been made (``frameskip``).
     """
 
     def __init__(
@@ -54,12 +56,17 @@ class Atari(gymnasium.Wrapper[Any, Any, Any, Any]):
         noops: int = 30,
         restart: bool = True,
         padding: Literal["zero", "reset"] = "zero",
+        game_skip: int = 1,
     ) -> None:
         super().__init__(env)
         if not hasattr(env.unwrapped, "ale"):
             raise UsageError(f"expected an ale-py game, but {env} is not one")
-        if env.spec is not None and env.spec.kwargs.get("frameskip", 1) != 1:
-            raise UsageError("it skips frames itself: make it with frameskip=1")
+        made = 1 if env.spec is None else env.spec.kwargs.get("frameskip", 1)
+        if env.spec is not None and made != game_skip:
+            raise UsageError(
+                f"it repeats actions itself, and the game does so for {made} frames: make it with "
+                f"frameskip={game_skip}, or choose with --atari --frame-skip"
+            )
         if min(skip, stack, size, noops) < 1 or padding not in ("zero", "reset"):
             raise UsageError("expected numbers of at least 1, and padding zero or reset")
         try:

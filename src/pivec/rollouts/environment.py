@@ -21,6 +21,7 @@ import gymnasium
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.spaces.utils import flatdim
 
+from pivec.arguments import pairs
 from pivec.errors import (
     EnvironmentFailure,
     PivecError,
@@ -30,13 +31,24 @@ from pivec.errors import (
     did_you_mean,
 )
 from pivec.options import CollectOptions, Wrapper
-from pivec.policies import Policy, PolicyInfo, import_here, import_object, user_code
+from pivec.policies import (
+    RUNS_IN,
+    NamedPolicy,
+    Policy,
+    PolicyInfo,
+    fingerprint_of,
+    first_names,
+    import_here,
+    import_object,
+    user_code,
+)
 
 Made = TypeVar("Made")
 
 ATARI = "pivec.rollouts.atari:Atari"
 GAME = "pettingzoo:"  # prefix of the names of multi-agent environments, see `pivec.rollouts.games`
 ID = re.compile(r"-v\d+$")  # the end of Gymnasium ids; names of functions have none
+BACKENDS = ("gymnasium", "envpool")
 ENVIRONMENT, ARGUMENTS, WRAPPERS, IMPORTS = "environment", "arguments", "wrappers", "imports"
 _MOST_FITTING = 4  # a policy that fits more environments than these says nothing
 
@@ -363,14 +375,19 @@ def environment_of(
     """
     options = options or CollectOptions()
     arguments, wrappers, imports = options.env_kwargs, options.wrappers, options.imports
-    if options.atari:  # which skips frames itself
-        arguments, wrappers = {"frameskip": 1, **(arguments or {})}, (ATARI, *wrappers)
     if env is not None and not isinstance(env, str):
+        if options.atari:
+            arguments, wrapper = _atari(Environment.of(env, arguments), policies, options)
+            wrappers = (wrapper, *wrappers)
         made = Environment.of(env, arguments, wrappers, imports)
         return _with_partners(replace(made, retries=options.retries), options)
     env, inside = (None, {}) if env is None else split_arguments(env)
     trained = [info for info in policies if isinstance(info.metadata.get(ENVIRONMENT), str)]
     name = _named_in_files(trained, options.trust, acting) if env is None else env
+    if options.atari:
+        plain = Environment.of(name, {**inside, **(arguments or {})}, (), imports)
+        arguments, wrapper = _atari(plain, policies, options)
+        wrappers = (wrapper, *wrappers)
     here, elsewhere = [], []
     for info in trained:
         theirs = info.metadata[ENVIRONMENT]
@@ -406,11 +423,170 @@ def environment_of(
                 )
             imports = []
     made = Environment.of(name, agreed if here else given, wrappers, imports)
-    if options.atari and made.spec is not None and "ale_py" not in str(made.spec.entry_point):
-        raise UsageError(
-            f"--atari is for environments of ale-py such as ALE/Pong-v5, but {name} is not one"
-        )
     return _with_partners(replace(made, retries=options.retries), options)
+
+
+# ---- Atari ----
+
+# Wrappers that repeat actions, and the argument that says for how many steps (4 by default).
+_REPEATING = {"AtariWrapper": "frame_skip", "AtariPreprocessing": "frame_skip", "Atari": "skip"}
+_REPEATING |= {"MaxAndSkipEnv": "skip", "MaxAndSkipObservation": "skip"}
+_STEPS = 4  # of a game per action
+
+
+def _atari(
+    game: Environment, policies: Sequence[PolicyInfo], options: CollectOptions
+) -> tuple[dict[str, Any], str]:
+    """Arguments of a game, and the wrapper, with which policies act as often as in training.
+
+    An action lasts for ``game_skip`` frames (the game's ``frameskip``) times ``skip`` steps.
+    """
+    spec, per_step, steps = game.spec, game.arguments.get("frameskip"), _STEPS
+    if spec is not None and "ale_py" not in str(spec.entry_point):
+        raise UsageError(
+            f"--atari is for environments of ale-py such as ALE/Pong-v5, but {game.name} is not one"
+        )
+    usual: Any = spec and spec.kwargs.get("frameskip", 4)  # of the id; a range is random
+    choose = "choose with --frame-skip (in Python frame_skip=)"
+    trained = {info.source: _trained_frames(info) for info in policies if info.source != "random"}
+    known = set(filter(None, trained.values()))
+    if (frames := options.frame_skip) is not None:
+        # The id's own number where that is what make_atari_env does.
+        per_step = per_step or (usual if usual and frames == _STEPS * usual else 1)
+        if type(per_step) is not int or frames % per_step:
+            raise UsageError(f"--frame-skip {frames} is not a multiple of frameskip={per_step}")
+        steps = frames // per_step
+    elif per_step is None:
+        if len(known) > 1:
+            found = [f"{source} with {n[0]} x {n[1]}" for source, n in trained.items() if n]
+            raise UsageError(
+                f"policies were trained with different frame skips: {first_names(found)}; {choose}"
+            )
+        per_step, steps = next(iter(known), (1, _STEPS))
+        unknown = [source for source, frames in trained.items() if frames is None]
+        if unknown and (known or usual != 1):
+            more = f" ({_STEPS * usual} with make_atari_env of this id)" * (type(usual) is int)
+            warnings.warn(
+                f"how often {first_names(unknown)} acted in training is not known: --atari assumes "
+                f"every {per_step * steps} frames{more}; {choose}",
+                PivecWarning,
+                stacklevel=4,
+            )
+    own = {"skip": steps, "game_skip": per_step}
+    changed = {key: n for key, n in own.items() if n != {"skip": _STEPS, "game_skip": 1}[key]}
+    wrapper = ATARI + (json.dumps(changed) if changed else "")
+    return {**(options.env_kwargs or {}), "frameskip": per_step}, wrapper
+
+
+def _trained_frames(info: PolicyInfo) -> tuple[int, int] | None:
+    """Frames per step of the game and steps per action in training, if the file says so."""
+    name, wrappers = info.metadata.get(ENVIRONMENT), info.metadata.get(WRAPPERS)
+    if isinstance(name, str) and ":" not in name and isinstance(wrappers, list):
+        with contextlib.suppress(UsageError):  # what is not needed here may be invalid
+            for kind, arguments in map(split_arguments, map(wrapper_from_json, wrappers)):
+                if (key := _REPEATING.get(kind.rpartition(":")[2])) is not None:
+                    spec, given = Environment(name).spec, info.metadata.get(ARGUMENTS)
+                    own = spec.kwargs if spec else {}
+                    game = {**own, **(given if isinstance(given, dict) else {})}.get("frameskip")
+                    steps = arguments.get(key, _STEPS)
+                    if type(game) is int and type(steps) is int and min(game, steps) > 0:
+                        return game, steps
+    return None
+
+
+# ---- policies with an environment of their own ----
+
+
+def environments_of(
+    env: str | Environment | Callable[[], Any] | None,
+    policies: Sequence[NamedPolicy],
+    options: CollectOptions,
+    stored: Sequence[PolicyInfo] = (),
+    *,
+    rename: bool = True,
+) -> tuple[Environment, list[NamedPolicy], str]:
+    """Find the common environment, those of policies that have their own, and the backend.
+
+    An own one is given as for `environment_of`, or as text: ``ENV``, ``ENV,KEY=VALUE,...``, or only
+    arguments that differ from the common ones; ``backend=`` is the backend. The fingerprint, and
+    thus the seeds, are then those of the policy in its environment. With ``rename``, the label ends
+    with what distinguishes the environments; the name of the run always does. If all policies have
+    their own, one is the common one, whatever the order of the policies. ``stored`` may say how
+    other states were collected.
+    """
+    plain = [named for named in policies if named.environment is None]
+    common = None
+    if env is not None or plain or stored or not policies:
+        infos = [*stored] or [named.info for named in plain]
+        common = environment_of(env, infos, options, [named.policy for named in plain])
+        if len(plain) == len(policies):
+            return common, plain, options.backend
+    # No difference comes from the backend, unless the user says so.
+    backend = BACKENDS[0] if options.backend == "auto" else options.backend
+    groups: dict[int, list[NamedPolicy]] = {}
+    for named in policies:
+        if named.environment is not None and not named.info.own_environment:
+            groups.setdefault(id(named.environment), []).append(named)
+    found = [_own_environment(group, common, options, backend) for group in groups.values()]
+    known = [] if common is None else [(common, backend)]
+    texts = _distinguishing([*known, *found])[len(known) :]
+    placed = dict(zip(groups, zip(found, texts, strict=True), strict=True))
+    result = []
+    for named in policies:
+        if id(named.environment) in placed:
+            (made, own_backend), text = placed[id(named.environment)]
+            info, where = named.info, {**made.to_json(), "backend": own_backend}
+            with user_code(f"arguments of {made.name} must be JSON values"):
+                described = json.dumps({**where, IMPORTS: []}, sort_keys=True)
+            info = replace(
+                info,
+                label=f"{info.label}@{text}" if rename else info.label,
+                group=info.group and f"{info.group}@{text}",
+                metadata={**info.metadata, RUNS_IN: {**where, "fingerprint": info.fingerprint}},
+                fingerprint=fingerprint_of(f"{info.identity} in {described}"),
+            )
+            named = NamedPolicy(named.policy, info, made)  # noqa: PLW2901
+        result.append(named)
+    own = [named.environment for named in result if named.environment is not None]
+    common = common or min(own, key=lambda made: json.dumps(made.to_json(), sort_keys=True))
+    return common, result, backend
+
+
+def _own_environment(
+    policies: Sequence[NamedPolicy], common: Environment | None, options: CollectOptions, usual: str
+) -> tuple[Environment, str]:
+    """The environment of their own that policies share, and its backend."""
+    env, own = policies[0].environment, dict[str, Any]()
+    if isinstance(env, str):
+        env, own = split_arguments(env)
+        if not own:
+            first, *texts = env.split(",")
+            env, texts = ("", [first, *texts]) if "=" in first else (first, texts)
+            own = pairs(texts, "POLICY@ENV")
+        if not env and not own:
+            raise UsageError("expected an environment or KEY=VALUE after POLICY@")
+    backend = own.pop("backend") if own.get("backend") in BACKENDS else usual
+    if not env and common is not None:
+        return replace(common, arguments={**common.arguments, **own}), backend
+    infos, acting = zip(*((named.info, named.policy) for named in policies), strict=True)
+    options = replace(options, env_kwargs={**(options.env_kwargs or {}), **own})
+    return environment_of(env or None, infos, options, acting), backend
+
+
+def _distinguishing(environments: Sequence[tuple[Environment, str]]) -> list[str]:
+    """What distinguishes each of several environments (with backends) from others, as text."""
+    parts = [{"": made.name, **made.arguments} for made, _ in environments]
+    backends = len({backend for _, backend in environments}) > 1
+    texts = []
+    for own, (made, backend) in zip(parts, environments, strict=True):
+        words = [
+            f"{key}={value if isinstance(value, str) else json.dumps(value, default=str)}"
+            for key, value in own.items()
+            if not all(key in other and other[key] == value for other in parts)
+        ]
+        words += [f"backend={backend}"] * backends
+        texts.append(",".join(words).removeprefix("=") or made.name)
+    return texts
 
 
 def _with_partners(environment: Environment, options: CollectOptions) -> Environment:

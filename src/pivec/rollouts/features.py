@@ -584,7 +584,7 @@ class PolicyLatent:
 
     def to_json(self) -> dict[str, Any]:
         info = self._named.info
-        return {"kind": POLICY, "source": info.source, "fingerprint": info.fingerprint}
+        return {"kind": POLICY, "source": info.source, "fingerprint": info.policy_fingerprint}
 
 
 def _reference_policy(name: str, policies: Sequence[NamedPolicy], trust: bool) -> PolicyLatent:
@@ -621,7 +621,7 @@ def find_reference(
 ) -> NamedPolicy:
     """Find the reference policy of a store again, among ``policies`` or in its file."""
     for named in policies:
-        if named.info.fingerprint == fingerprint:
+        if named.info.policy_fingerprint == fingerprint:
             return named
     remedy = f"the reference policy {source} of these features"
     if not trust and not os.path.isfile(source):

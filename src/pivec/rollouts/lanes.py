@@ -39,13 +39,12 @@ from pivec.errors import (
 from pivec.options import CollectOptions, Features
 from pivec.parallel import usable_cores
 from pivec.rollouts import observations as spaces
-from pivec.rollouts.environment import Environment, close, failure, retried
+from pivec.rollouts.environment import BACKENDS, Environment, close, failure, retried
 from pivec.rollouts.features import Inputs, PolicyLatent, Values, feature_rows, with_offsets
 
 Outcome = tuple[NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_]]
 Moved = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.bool_]]
 
-BACKENDS = ("gymnasium", "envpool")
 # A policy's episodes in EnvPool are divided among this many lanes, each with one environment that
 # plays its episodes one after another; independent of n_envs, since results depend on it.
 ENVPOOL_LANES = 32

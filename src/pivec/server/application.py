@@ -52,6 +52,7 @@ from pivec.explanations import (
 from pivec.files import read_regular
 from pivec.options import ReplayOptions
 from pivec.parallel import Tell, current, using
+from pivec.policies import environment_names
 from pivec.results import plain
 from pivec.run_log import RUN, RunLog
 from pivec.statistics import LEVEL
@@ -302,8 +303,9 @@ class LatestSnapshot:
         """Say what there is to show at first."""
         if (space := self._opened) is None:
             return str(self.status()["words"])
-        environment = space.collected.get("environment") or "an environment"
-        return f"{n_policies(len(space.descriptions))} in {environment}"
+        described = space.descriptions
+        named = environment_names(space.collected.get("environment"), described.policies)
+        return f"{n_policies(len(described))} in {named or 'an environment'}"
 
     def status(self) -> Answer:
         """Return what a line about the state of the page needs, as JSON.

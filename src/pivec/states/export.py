@@ -50,6 +50,11 @@ def export(store: str | Path, target: str, level: str = "states") -> str:
             _write_npz(path, record, data.feature_names)
         return f"{len(taken)} files: {where}"
     if kind == "minari" and where:
+        if any(info.own_environment for info in source.policies):
+            raise UsageError(
+                f"a Minari dataset has one environment, but {source.path} has several: export to "
+                "Parquet or npz"
+            )
         write_minari(source.load(), where, Environment.from_json(source.settings))
         return f"Minari dataset: {where}"
     raise UsageError(f"cannot export to {target!r}: expected FILE.parquet, npz:DIR or minari:NAME")

@@ -10,11 +10,11 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, Unpack
 
-from pivec.errors import PivecError, PivecWarning, UsageError
+from pivec.errors import EnvironmentFailure, PivecError, PivecWarning, UsageError
 from pivec.files import is_uri
 from pivec.options import CollectKeywords, CollectOptions, Features, takes_options
 from pivec.parallel import using
-from pivec.policies import NamedPolicy, name_policies
+from pivec.policies import NamedPolicy, PolicyInfo, name_policies, split_environment
 from pivec.rollouts import (
     BACKENDS,
     Environment,
@@ -24,7 +24,7 @@ from pivec.rollouts import (
     Quota,
     Values,
     choose_backend,
-    environment_of,
+    environments_of,
     features_to_json,
     find_features_again,
     find_reference,
@@ -46,7 +46,7 @@ from pivec.states import (
     split_recorded,
     without_credentials,
 )
-from pivec.terminal import Progress
+from pivec.terminal import Progress, shortened
 
 
 @takes_options(CollectOptions)
@@ -74,7 +74,9 @@ def collect(
         the policy files name, as those of RL Zoo do.
     policies : str, policy, callable, or a list or dict of these
         Paths, globs, ``random``, ``module:object``, `Policy` objects, or functions from a batch of
-        observations to a batch of actions; the keys of a dict are labels. Recorded states can be
+        observations to a batch of actions; the keys of a dict are labels. ``POLICY@ENV``, or a pair
+        (policy, environment), has an environment of its own: a Gymnasium id with arguments,
+        ``Pendulum-v1,g=5``, only arguments, or in a pair a function. Recorded states can be
         included as ``npz:DIR``, ``minari:NAME`` or ``store:DIR``.
     episodes, seed : int
         Episodes per policy, and the random seed.
@@ -129,15 +131,19 @@ class Collector:
                 begun = known.settings
         acting, self._recorded = split_recorded(policies)
         nobody = isinstance(acting, list | dict) and not acting
-        self._named: list[NamedPolicy] = []
+        named: list[NamedPolicy] = []
         if not (nobody and self._recorded):
-            allowed = options.trust, options.without_normaliser, options.skip_unreadable
-            self._named = name_policies(acting, *allowed)
-        if not self._named and not self._recorded:
+            named = name_by_environment(acting, options)
+        if not named and not self._recorded:
             raise UsageError("expected at least one policy, but none is given")
-        infos = [named.info for named in self._named]
+        backend = options.backend
+        if backend == "auto" and begun.get("backend") in BACKENDS:
+            backend = begun["backend"]
+        environment, self._named, backend = environments_of(
+            env, named, replace(options, backend=backend), rename=not isinstance(acting, Mapping)
+        )
+        infos = [each.info for each in self._named]
         self.acting = tuple(info.label for info in infos)
-        environment = environment_of(env, infos, options, [n.policy for n in self._named])
         features = options.features
         if isinstance(features, str):
             trusting: dict[str, Any] = {"policies": self._named, "trust": options.trust}
@@ -147,16 +153,22 @@ class Collector:
         if options.joint and features is None:
             features = Values.joint(environment)
         self._infos = [*infos, *(recorded.info for recorded in self._recorded)]
+        own: dict[str, str] = {}
+        for info in (info for info in infos if info.own_environment):
+            if (other := own.get(info.fingerprint)) is not None:
+                raise UsageError(
+                    f"{other} and {info.label} are the same policy in environments of the same "
+                    "name and arguments: give one, or functions of different names"
+                )
+            own[info.fingerprint] = info.label
         check_unique([info.label for info in self._infos])
         self._space, features, self._names = _space_and_names(
             environment, features, options.feature_names
         )
         self.environment = replace(environment, one_by_one=n_inputs(features) > 1)
-        backend = options.backend
-        if backend == "auto" and begun.get("backend") in BACKENDS:
-            backend = begun["backend"]
         backend = choose_backend(backend, self.environment)
         self.options = replace(options, features=features, backend=backend)
+        self._check_own_environments()
         self.settings = {
             **self.environment.to_json(),
             "features": features_to_json(self.options.view),
@@ -166,6 +178,32 @@ class Collector:
             for field in fields(options)
             if field.name not in _NAMED_ABOVE | _NO_PART
         }
+
+    def _check_own_environments(self) -> None:
+        """Refuse policies whose environments of their own have other observations."""
+        view = self.options.view
+        inner = view.inner if isinstance(view, OffsetFeatures) else view
+        own = {id(n.environment): n for n in self._named if n.environment is not None}
+        for named in own.values():
+            choose_backend(named.info.own_environment["backend"], self._environment_of(named))
+            given = named.environment, inner, self.options.feature_names
+            space, found, names = _space_and_names(*given)
+            same = names == self._names and features_to_json(found) == features_to_json(view)
+            if inner is None:  # names may be the user's
+                same &= spaces.feature_names(space) == spaces.feature_names(self._space)
+            here, there = (shortened(f"{s}", 200) for s in (space, self._space))
+            what = (
+                f"{named.info.label} observes {here} in {named.environment.name}, and others "
+                f"observe {there} in {self.environment.name}"
+            )
+            if not same:
+                raise UsageError(f"{what}: policies can only be compared by the same features")
+            if inner is None and space != self._space:
+                warnings.warn(f"{what}: differences may come from that", PivecWarning, stacklevel=3)
+
+    def _environment_of(self, named: NamedPolicy) -> Environment:
+        own = named.environment or self.environment
+        return replace(own, one_by_one=self.environment.one_by_one)
 
     def run(self, episodes: Mapping[str, int] | None = None) -> VisitedStates:
         """Play the episodes that are not kept yet, and return the states of all policies.
@@ -180,10 +218,10 @@ class Collector:
             if episodes is None:
                 _warn_of_more(stored, records, without_credentials(self._store))
         else:
-            played: dict[int, PlayedPolicy] = {}
+            played: dict[str, PlayedPolicy] = {}
             quotas = [Quota(wanted[label]) for label in self.acting]
-            self._play(self._named, quotas, played.__setitem__)
-            records = [record_of_played(played[i]) for i in range(len(self._named))]
+            self._play(self._named, quotas, lambda p: played.update({p.named.info.label: p}))
+            records = [record_of_played(played[label]) for label in self.acting]
             records += map(self._read, self._recorded)
         return VisitedStates(records, self._names, self.environment.name)
 
@@ -212,15 +250,14 @@ class Collector:
         missing = [n for n in self._named if store.n_episodes(n.info) < wanted[n.info.label]]
         kept: dict[str, PolicyRecord] = {}
         quotas = [Quota(wanted[named.info.label]) for named in missing]
-        # An environment of EnvPool draws its episodes one after another: it plays all again.
-        if self.options.backend != "envpool":
-            for i, label in enumerate(named.info.label for named in missing):
-                if store.n_episodes(missing[i].info):
-                    [kept[label]] = store[label].records  # which verifies the file
-                    lengths = kept[label].episodes["length"]
-                    quotas[i] = replace(quotas[i], lengths=lengths, every=kept[label].every)
+        for i, info in enumerate(named.info for named in missing):
+            # An environment of EnvPool draws its episodes one after another: it plays all again.
+            if self._backend_of(info) != "envpool" and store.n_episodes(info):
+                [kept[info.label]] = store[info.label].records  # which verifies the file
+                known = kept[info.label]
+                quotas[i] = replace(quotas[i], lengths=known.episodes["length"], every=known.every)
 
-        def add(_: int, played: PlayedPolicy) -> None:
+        def add(played: PlayedPolicy) -> None:
             record, label = record_of_played(played), played.named.info.label
             store.add(kept[label].extended(record) if label in kept else record)
 
@@ -230,17 +267,33 @@ class Collector:
         self,
         policies: Sequence[NamedPolicy],
         quotas: Sequence[Quota],
-        keep: Callable[[int, PlayedPolicy], None],
+        keep: Callable[[PlayedPolicy], None],
     ) -> None:
-        """Run policies; ``keep`` gets their numbers in the list and what they played."""
+        """Run policies, those of one environment together; ``keep`` gets what they played."""
 
-        def keep_and_count(number: int, played: PlayedPolicy) -> None:
-            keep(number, played)
+        def keep_and_count(_: int, played: PlayedPolicy) -> None:
+            keep(played)
             bar.advance()
 
         bar = Progress("collecting", len(policies), unit="policies", show=self._progress)
+        groups: dict[int, list[tuple[NamedPolicy, Quota]]] = {}
+        for named, quota in zip(policies, quotas, strict=True):
+            groups.setdefault(id(named.environment), []).append((named, quota))
+        failed: list[EnvironmentFailure] = []
         with using(self.options.engine, self.options.jobs), bar:
-            play_policies(self.environment, policies, self.options, keep_and_count, bar, quotas)
+            for group in groups.values():
+                own, own_quotas = map(list, zip(*group, strict=True))
+                world, backend = self._environment_of(own[0]), self._backend_of(own[0].info)
+                options = replace(self.options, backend=backend)
+                try:
+                    play_policies(world, own, options, keep_and_count, bar, own_quotas)
+                except EnvironmentFailure as error:  # the others are played
+                    failed.append(error)
+        if failed:
+            raise failed[0]
+
+    def _backend_of(self, info: PolicyInfo) -> str:
+        return str(info.own_environment.get("backend", self.options.backend))
 
     def _read(self, recorded: RecordedPolicy) -> PolicyRecord:
         chosen, width = self.options, len(self._names)
@@ -250,7 +303,8 @@ class Collector:
 
 # Every other option is one that the states depend on, also a new one until it is listed here.
 _NAMED_ABOVE = {"env_kwargs", "wrappers", "atari", "imports", "features", "keep_policies"}
-_NAMED_ABOVE |= {"agent", "partners", "joint"}  # which are among the arguments
+# Which are among the arguments, and the wrappers.
+_NAMED_ABOVE |= {"agent", "partners", "joint", "frame_skip"}
 _NO_PART = {"episodes", "feature_names", "n_envs", "threads", "trust"}
 _NO_PART |= {"engine", "jobs", "retries", "without_normaliser", "skip_unreadable"}
 
@@ -314,6 +368,25 @@ def _space_and_names(
     if isinstance(probe.view, OffsetFeatures):
         given = offset_names(given, dict(probe.view.offsets))
     return probe.space, probe.view, given
+
+
+def name_by_environment(policies: Any, options: CollectOptions) -> list[NamedPolicy]:
+    """Name policies; those given with an environment of their own have it unresolved."""
+    allowed = options.trust, options.without_normaliser, options.skip_unreadable
+    is_mapping = isinstance(policies, Mapping)
+    listed = policies if isinstance(policies, Mapping | list | tuple) else [policies]
+    groups: dict[Any, tuple[Any, dict[Any, Any]]] = {}
+    for key in listed if is_mapping else range(len(listed)):
+        thing, own = split_environment(listed[key])
+        place = own if isinstance(own, str | None) else id(own)
+        groups.setdefault(place, (own, {}))[1][key] = thing
+    if not groups.keys() - {None}:
+        return name_policies(policies, *allowed)
+    result = []
+    for own, things in groups.values():
+        named = name_policies(things if is_mapping else list(things.values()), *allowed)
+        result += [n if own is None else replace(n, environment=own) for n in named]
+    return result
 
 
 def find_store(source: Any) -> Store | None:

@@ -46,7 +46,7 @@ from pivec.options import (
     takes_options,
 )
 from pivec.parallel import on_engine
-from pivec.policies import Patterns
+from pivec.policies import Patterns, environment_names
 from pivec.report import (
     SPACE,
     STATES,
@@ -155,6 +155,8 @@ def compare(
             log.settings["episodes"] = episodes
         log.settings |= {"margin": precision.margin, "figures": figures.format}
         data, stopped = collect_until(collector, method, precision, earlier is not None, progress)
+        named = environment_names(collector.settings.get("environment"), data.policies)
+        log.settings["environment"] = named
     space = describe(data, log, method, earlier, collector.settings, stopped)
     return write(space, log, seed, data)
 

@@ -25,8 +25,15 @@ from pivec.options import (
     takes_options,
 )
 from pivec.parallel import on_engine
-from pivec.policies import NamedPolicy, PolicyInfo, find_policy, first_names, name_policies
-from pivec.rollouts import BACKENDS, environment_of
+from pivec.policies import (
+    NamedPolicy,
+    PolicyInfo,
+    find_policy,
+    first_names,
+    name_policies,
+    split_environment,
+)
+from pivec.rollouts import BACKENDS, environments_of
 from pivec.states import (
     RecordedStates,
     VisitedStates,
@@ -107,7 +114,8 @@ def same(
     ----------
     a, b : str, path, policy, callable or VisitedStates
         A file, a store of `pivec.collect` (``STORE:label`` if it has several policies; by default
-        the last step of a run), a policy as for `pivec.collect`, or states.
+        the last step of a run), a policy as for `pivec.collect`, maybe with an environment of its
+        own (``POLICY@ENV``), or states.
     env : str or callable, optional
         The environment, if neither files nor stores name it.
     against : path, optional
@@ -550,11 +558,14 @@ def _find_input(thing: Any, options: CollectOptions) -> PolicyInput:
             return PolicyInput(name, data=store[info.label], info=info, settings=store.settings)
         if is_recorded(name):
             return PolicyInput(name, source=name)
-        thing = where
+    thing, own = split_environment(thing)
+    if isinstance(thing, str | os.PathLike):
+        thing, label = _split_label(os.fspath(thing))
     named = name_policies(
         [thing], options.trust, options.without_normaliser, options.skip_unreadable
     )
     chosen = named[_choose([policy.info for policy in named], label, name)]
+    chosen = chosen if own is None else replace(chosen, environment=own)
     return PolicyInput(name, source=chosen, info=chosen.info)
 
 
@@ -609,10 +620,12 @@ def _collect_inputs(
     if waiting and not reads:
         # What a store or space names is trusted as little as what a policy file names.
         place = next((item.name for item in inputs if item.settings), "the space")
-        files = [item.info for item in inputs if item.info is not None]
+        files = [
+            item.info
+            for item in inputs
+            if item.info is not None and getattr(item.source, "environment", None) is None
+        ]
         infos = [PolicyInfo("", source=place, metadata=dict(stored))] if stored else files
-        acting = [item.source.policy for item in waiting if isinstance(item.source, NamedPolicy)]
-        environment = environment_of(env, infos, options, acting)
         default = CollectOptions()
         inherited = {
             name: stored[name]
@@ -621,7 +634,18 @@ def _collect_inputs(
         }
         if inherited.get("backend") not in BACKENDS:
             inherited.pop("backend", None)
-        options = replace(options, **inherited, env_kwargs=None, wrappers=(), imports=())
+        options = replace(options, **inherited)
+        named = [item.source for item in waiting if isinstance(item.source, NamedPolicy)]
+        environment, named, backend = environments_of(env, named, options, infos)
+        placed = iter(named)
+        inputs = [
+            replace(item, source=(each := next(placed)), info=each.info)
+            if isinstance(item.source, NamedPolicy)
+            else item
+            for item in inputs
+        ]
+        done: dict[str, Any] = {"env_kwargs": None, "wrappers": (), "imports": ()}
+        options = replace(options, backend=backend, atari=False, frame_skip=None, **done)
     result = list(inputs)
     for number, item in enumerate(inputs):
         if item.source is None:

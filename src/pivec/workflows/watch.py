@@ -48,6 +48,7 @@ from pivec.policies import (
     named_together,
     natural_key,
     other_names,
+    split_environment,
     warn_of_copies,
 )
 from pivec.report import SPACE, STATES, positions_of
@@ -198,6 +199,9 @@ class _Watch:
                 "policies must be paths, folders or globs, which may appear and change: use "
                 "`pivec.compare` for objects"
             )
+        for spec in specs:
+            if split_environment(spec)[1] is not None:
+                raise UsageError(f"all policies run in one environment, but {spec} names its own")
         method, earlier, collecting = prepare(describing, collecting)
         self._env, self._log, self._progress = env, log, progress
         self._collecting, self._describing, self._watching = collecting, describing, watching
