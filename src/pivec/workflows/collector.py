@@ -124,6 +124,7 @@ class Collector:
         progress: bool = False,
     ) -> None:
         self._store, self._progress = store, progress
+        self._kept: dict[str, PolicyRecord] = {}  # what was played, without a store
         begun: Mapping[str, Any] = {}  # the settings of a store that grows, which stay
         if store is not None:
             check_store_path(store)
@@ -218,10 +219,11 @@ class Collector:
             if episodes is None:
                 _warn_of_more(stored, records, without_credentials(self._store))
         else:
-            played: dict[str, PlayedPolicy] = {}
-            quotas = [Quota(wanted[label]) for label in self.acting]
-            self._play(self._named, quotas, lambda p: played.update({p.named.info.label: p}))
-            records = [record_of_played(played[label]) for label in self.acting]
+            kept = self._kept
+            self._grow(
+                wanted, lambda i: kept.get(i.label), lambda r: kept.update({r.info.label: r})
+            )
+            records = [kept[label].first(wanted[label]) for label in self.acting]
             records += map(self._read, self._recorded)
         return VisitedStates(records, self._names, self.environment.name)
 
@@ -233,7 +235,11 @@ class Collector:
                 for recorded in self._recorded:
                     if not store.n_episodes(recorded.info):
                         store.add(self._read(recorded))
-                self._grow(store, wanted)
+
+                def stored(info: PolicyInfo) -> PolicyRecord | None:
+                    return store[info.label].records[0] if store.n_episodes(info) else None
+
+                self._grow(wanted, stored, store.add)
             except PivecError as error:
                 done = sum(label in store for label in labels)
                 if not done:
@@ -245,21 +251,31 @@ class Collector:
             store.reorder(labels)
         return store.load(labels).records
 
-    def _grow(self, store: Store, wanted: Mapping[str, int]) -> None:
-        """Play what is missing; a policy's longer file takes the place of the shorter one."""
-        missing = [n for n in self._named if store.n_episodes(n.info) < wanted[n.info.label]]
-        kept: dict[str, PolicyRecord] = {}
-        quotas = [Quota(wanted[named.info.label]) for named in missing]
-        for i, info in enumerate(named.info for named in missing):
+    def _grow(
+        self,
+        wanted: Mapping[str, int],
+        find: Callable[[PolicyInfo], PolicyRecord | None],
+        keep: Callable[[PolicyRecord], None],
+    ) -> None:
+        """Play what is missing; a policy's longer record takes the place of the shorter one."""
+        missing, quotas = [], []
+        known: dict[str, PolicyRecord] = {}
+        for named in self._named:
+            info, quota = named.info, Quota(wanted[named.info.label])
+            record = find(info)
+            if record is not None and len(record.episodes) >= quota.end:
+                continue
             # An environment of EnvPool draws its episodes one after another: it plays all again.
-            if self._backend_of(info) != "envpool" and store.n_episodes(info):
-                [kept[info.label]] = store[info.label].records  # which verifies the file
-                known = kept[info.label]
-                quotas[i] = replace(quotas[i], lengths=known.episodes["length"], every=known.every)
+            if record is not None and self._backend_of(info) != "envpool":
+                known[info.label] = record
+                quota = replace(quota, lengths=record.episodes["length"], every=record.every)
+            missing.append(named)
+            quotas.append(quota)
 
         def add(played: PlayedPolicy) -> None:
-            record, label = record_of_played(played), played.named.info.label
-            store.add(kept[label].extended(record) if label in kept else record)
+            record = record_of_played(played)
+            earlier = known.get(record.info.label)
+            keep(record if earlier is None else earlier.extended(record))
 
         self._play(missing, quotas, add)
 
