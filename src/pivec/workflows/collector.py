@@ -220,9 +220,11 @@ class Collector:
                 _warn_of_more(stored, records, without_credentials(self._store))
         else:
             kept = self._kept
-            self._grow(
-                wanted, lambda i: kept.get(i.label), lambda r: kept.update({r.info.label: r})
-            )
+
+            def known(info: PolicyInfo) -> int:
+                return len(kept[info.label].episodes) if info.label in kept else 0
+
+            self._grow(wanted, known, kept.__getitem__, lambda r: kept.update({r.info.label: r}))
             records = [kept[label].first(wanted[label]) for label in self.acting]
             records += map(self._read, self._recorded)
         return VisitedStates(records, self._names, self.environment.name)
@@ -235,11 +237,8 @@ class Collector:
                 for recorded in self._recorded:
                     if not store.n_episodes(recorded.info):
                         store.add(self._read(recorded))
-
-                def stored(info: PolicyInfo) -> PolicyRecord | None:
-                    return store[info.label].records[0] if store.n_episodes(info) else None
-
-                self._grow(wanted, stored, store.add)
+                # Finding a record verifies its file.
+                self._grow(wanted, store.n_episodes, lambda i: store[i].records[0], store.add)
             except PivecError as error:
                 done = sum(label in store for label in labels)
                 if not done:
@@ -254,27 +253,28 @@ class Collector:
     def _grow(
         self,
         wanted: Mapping[str, int],
-        find: Callable[[PolicyInfo], PolicyRecord | None],
+        known: Callable[[PolicyInfo], int],
+        find: Callable[[str], PolicyRecord],
         keep: Callable[[PolicyRecord], None],
     ) -> None:
-        """Play what is missing; a policy's longer record takes the place of the shorter one."""
-        missing, quotas = [], []
-        known: dict[str, PolicyRecord] = {}
-        for named in self._named:
-            info, quota = named.info, Quota(wanted[named.info.label])
-            record = find(info)
-            if record is not None and len(record.episodes) >= quota.end:
-                continue
+        """Play what is missing; a policy's longer record takes the place of the shorter one.
+
+        ``known`` is how many episodes there are, and ``find`` returns those of a label.
+        """
+        missing = [n for n in self._named if known(n.info) < wanted[n.info.label]]
+        kept: dict[str, PolicyRecord] = {}
+        quotas = [Quota(wanted[named.info.label]) for named in missing]
+        for i, info in enumerate(named.info for named in missing):
             # An environment of EnvPool draws its episodes one after another: it plays all again.
-            if record is not None and self._backend_of(info) != "envpool":
-                known[info.label] = record
-                quota = replace(quota, lengths=record.episodes["length"], every=record.every)
-            missing.append(named)
-            quotas.append(quota)
+            if self._backend_of(info) != "envpool" and known(info):
+                record = kept[info.label] = find(info.label)
+                quotas[i] = replace(
+                    quotas[i], lengths=record.episodes["length"], every=record.every
+                )
 
         def add(played: PlayedPolicy) -> None:
             record = record_of_played(played)
-            earlier = known.get(record.info.label)
+            earlier = kept.get(record.info.label)
             keep(record if earlier is None else earlier.extended(record))
 
         self._play(missing, quotas, add)
