@@ -56,6 +56,7 @@ def measure_page(address: str) -> dict[str, float]:
 
 async def _measure(address: str) -> dict[str, float]:
     from playwright.async_api import async_playwright
+    from sight import VISIBLE_WORDS
 
     names = ("chromium", "chromium-browser", "google-chrome")
     path = os.environ.get("PIVEC_CHROMIUM") or next(filter(None, map(shutil.which, names)), None)
@@ -68,7 +69,8 @@ async def _measure(address: str) -> dict[str, float]:
         await page.goto(address, wait_until="commit", timeout=PATIENCE)
         while not (opened := await page.evaluate("window.pageOpened || 0")):
             await asyncio.sleep(0.02)  # a wait of the driver's would need eval
-        result = {"opens": opened / 1000} | await _gestures(page)
+        result = {"opens": opened / 1000, "words": await page.evaluate(VISIBLE_WORDS)}
+        result |= await _gestures(page)
         result["memory"] = await memory_of(browser)
         await browser.close()
     return result

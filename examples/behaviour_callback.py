@@ -42,6 +42,7 @@ model = PPO("MlpPolicy", make_vec_env("CartPole-v1", 4, seed=0), n_steps=128, se
 model.set_logger(configure(str(options.out), ["csv"]))
 model.learn(steps, callback=behaviour)
 
+print(f"Compared {len(behaviour.changes)} checkpoints of PPO on CartPole-v1:\n")
 print("    step  return  to previous (95 % interval)  to expert  path length")
 for change in behaviour.changes:
     low, high = change.previous_interval
@@ -49,4 +50,5 @@ for change in behaviour.changes:
         f"{change.step:8d}  {change.mean_return:6.0f}  {change.to_previous:11.4f} ({low:.4f} to "
         f"{high:.4f})  {change.to_expert:9.4f}  {change.path_length:11.4f}"
     )
-print(f"\npivec compare CartPole-v1 store:{options.out / 'states'} --out comparison")
+print(f"\nStates: {options.out / 'states'}. To write a map and a report:")
+print(f"pivec compare CartPole-v1 store:{options.out / 'states'} --out comparison")

@@ -82,8 +82,12 @@ for update in range(updates):
         envs.set_policy(label := f"ppo/{step}", group="ppo", step=step)
 envs.close()
 writer.close()
+print(
+    f"{len(monitor.changes)} checkpoints of PPO on CartPole-v1, by the states visited in training:"
+)
 for change in monitor.changes:
     print(
         f"{change.label:>8}  return {change.mean_return:5.0f}  path length {change.path_length:.3f}"
     )
+print(f"TensorBoard logs: {options.out}. States: {store}. To write a map and a report:")
 print(f"pivec compare CartPole-v1 store:{store} --out comparison")

@@ -34,4 +34,8 @@ behaviour = pivec.integrations.sb3.BehaviourCallback(
 with mlflow.start_run():
     model = PPO("MlpPolicy", "CartPole-v1", n_steps=128, seed=0, device="cpu")
     model.learn(steps, callback=behaviour)
-print(f"{len(behaviour.changes)} descriptions, path length {behaviour.changes[-1].path_length:.3f}")
+print(
+    f"Compared {len(behaviour.changes)} checkpoints of PPO on CartPole-v1: distance travelled "
+    f"{behaviour.changes[-1].path_length:.3f}"
+)
+print(f"Distances and maps: experiment pivec in {mlflow.get_tracking_uri()}")

@@ -41,9 +41,14 @@ for number in range(rounds):
         best, best_return = weights, total / episodes
 env.close()
 
-data = pivec.load(store)
-distances = pivec.characterization("supervector", n_components=8).fit(data).distances(data)
-first, last = 0, len(data) - 1
-print(data)
-print(f"best return {best_return:.0f}; first and last are {distances[first, last]:.3f} apart")
-print(f"pivec compare CartPole-v1 store:{store} --out comparison")
+comparison = pivec.compare(
+    None, str(store), out=store.parent / "comparison", parameters={"n_components": 8}
+)
+near, far = comparison.intervals.low[0, -1], comparison.intervals.high[0, -1]
+print(f"Compared {rounds} policies of a hill climber in CartPole-v1, best return {best_return:.0f}")
+print(
+    f"Distance of the last from the first: {comparison.distances[0, -1]:.3f} "
+    f"(95 % interval {near:.3f} to {far:.3f})"
+)
+print(f"States: {store}")
+print(f"Report: {comparison.report}")

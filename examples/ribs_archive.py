@@ -85,4 +85,7 @@ for generation in range(5 if options.smoke else 60):
             f"{generation + 1:3d} generations, {len(archive)} entries, best return "
             f"{archive.stats.obj_max:.2f}"
         )
-print(f"best return {archive.stats.obj_max:.2f}; straight up gives 0.65")
+print(
+    f"Compared {(generation + 1) * 90} networks by the states they visit: {len(archive)} kinds of "
+    f"behaviour kept, best return {archive.stats.obj_max:.2f} (straight up gives 0.65)"
+)

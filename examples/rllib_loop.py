@@ -68,3 +68,8 @@ for iteration in range(4 if options.smoke else options.iterations):
         )
     )
 algorithm.stop()
+last = monitor.changes[-1]
+print(
+    f"Compared {len(monitor.changes)} checkpoints of PPO on CartPole-v1: distance travelled "
+    f"{last.path_length:.3f}, return {last.mean_return:.0f}"
+)

@@ -28,11 +28,13 @@ behaviour = pivec.integrations.sb3.BehaviourCallback(
 stop = pivec.integrations.sb3.StopWhenBehaviourSettles(behaviour, checkpoints, tolerance, verbose=1)
 model = PPO("MlpPolicy", make_vec_env("CartPole-v1", 4, seed=0), n_steps=128, seed=0, device="cpu")
 model.learn(steps, callback=[behaviour, stop])
-print(f"trained for {model.num_timesteps} of {steps} steps")
+print(f"Compared {len(behaviour.changes)} checkpoints of PPO on CartPole-v1.")
+print(f"Trained for {model.num_timesteps} of {steps} steps")
 
 # Afterwards, on the distances between all checkpoints, without noise, and their standard errors:
 rule = ConvergenceRule(checkpoints, tolerance)
 space = behaviour.monitor.space
 intervals = space.method.intervals(space.descriptions)
 settled = rule.converged_at(intervals.distance, intervals.standard_error)
-print("settled at", None if settled is None else behaviour.changes[settled].label)
+where = "not settled" if settled is None else f"settled at {behaviour.changes[settled].label}"
+print(f"Behaviour had {where} (changes within {tolerance:g} over {checkpoints} checkpoints).")

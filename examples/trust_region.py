@@ -51,5 +51,6 @@ model = TrustRegionPPO(
 model.learn(steps)
 made = model.updates_made
 returns = [episode["r"] for episode in model.ep_info_buffer]
+print(f"PPO on {options.env} within the trust region of the rule {options.rule!r}:")
 print(f"{len(made)} rollouts, {sum(made) / len(made):.1f} updates on each (of {model.max_updates})")
 print(f"mean return of the last {len(returns)} episodes: {sum(returns) / len(returns):.1f}")

@@ -4,7 +4,7 @@
 #   scripts/newcomers.sh                   files of the libraries that are installed
 #   scripts/newcomers.sh --install         others too, each in an environment of its own
 #   scripts/newcomers.sh --shipped         the files in tests/data/libraries, nothing is made
-#   scripts/newcomers.sh [...] flax brax   these scripts of scripts/checkpoints alone
+#   scripts/newcomers.sh [...] flax brax   these scripts of scripts/checkpoints or recordings alone
 #
 # PYTHON names the interpreter that has pivec; KEEP a folder in which everything stays; CLEANRL a
 # checkout of CleanRL, whose own script is run.
@@ -78,9 +78,22 @@ END
     fi
 }
 
+# The natural command on recorded data, and whether its numbers are those of the library.
+try_recording() {
+    local row=$1 source out=$place/out
+    source=$("$python" -c 'import json, sys; print(json.load(open(sys.argv[1]))["source"])' "$row/expected.json")
+    rm -rf "$out"
+    if "$python" -m pivec compare "$row/$source" --components 4 --out "$out" -q >"$place/log" 2>&1; then
+        "$python" "$root/scripts/recordings/files.py" "$row" "$out" 2>&1 | tail -n 1
+    else
+        echo "refused: $(last "$place/log")"
+    fi
+}
+
 status=0
-for script in "$root"/scripts/checkpoints/*_rows.py; do
-    name=$(basename "$script" _rows.py)
+for script in "$root"/scripts/checkpoints/*_rows.py "$root"/scripts/recordings/*_files.py; do
+    name=$(basename "$script" .py) name=${name%_*}
+    [[ $script != */recordings/* ]] || [ -z "$shipped" ] || continue
     [ ${#only[@]} -eq 0 ] || [[ " ${only[*]} " == *" $name "* ]] || continue
     rm -rf "$place/rows"
     mkdir -p "$place/rows"
@@ -93,7 +106,11 @@ for script in "$root"/scripts/checkpoints/*_rows.py; do
         continue
     fi
     for row in "$place"/rows/*/; do
-        answer=$(try_row "${row%/}")
+        if [ -f "$row/expected.json" ]; then
+            answer=$(try_recording "${row%/}")
+        else
+            answer=$(try_row "${row%/}")
+        fi
         [ "${answer#ok}" != "$answer" ] || status=1
         echo "$name: $(basename "$row"): $answer"
     done

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,17 @@ def test_local_links_exist(page):
     for target in re.findall(r"\]\(([^)#\s]+)", page.read_text()):
         if "://" not in target:
             assert (page.parent / target).exists(), target
+
+
+def test_the_commands_of_the_readme_work_in_an_empty_folder(run):
+    text = (ROOT / "README.md").read_text().partition("## Five questions")[2]
+    blocks = re.findall(r"^```bash\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    lines = "".join(blocks).splitlines()
+    assert {line.split()[1] for line in lines} >= {"demo", "compare", "explain", "same", "watch"}
+    for line in lines:
+        program, *arguments = shlex.split(line, comments=True)
+        assert program == "pivec"
+        run(*arguments, code=1 if arguments[0] == "same" else 0)  # 1: they are different
 
 
 def test_readme_names_the_two_commands():

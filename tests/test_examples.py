@@ -48,7 +48,11 @@ def test_an_example_runs(example, tmp_path):
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.strip()
+    # What was compared, with numbers, and where the report is.
+    assert re.search(r"compared|PPO on", done.stdout, re.IGNORECASE)
+    assert re.search(r"\d", done.stdout)
+    for report in re.findall("^Report: (.+)", done.stdout, re.MULTILINE):
+        assert (tmp_path / report).is_file()
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)

@@ -1,11 +1,13 @@
 """Makes the rows of rsl_rl: `pip install rsl-rl-lib gymnasium`, then run this file.
 
-With version 5 it makes `rsl_rl-ppo`, with versions 3 and 4 (as in Isaac Lab 2) `rsl_rl-3-ppo`.
+With version 5 it makes `rsl_rl-ppo` and `rsl_rl-lstm`, with versions 3 and 4 (as in Isaac Lab 2)
+`rsl_rl-3-ppo` and `rsl_rl-3-gru`.
 """
 
 from __future__ import annotations
 
 import shutil
+import sys
 import tempfile
 from importlib.metadata import version
 from pathlib import Path
@@ -48,19 +50,22 @@ class Environments(VecEnv):
         return self.get_observations(), torch.as_tensor(rewards).float(), done, extras
 
 
-def settings(new):
+def settings(new, memory):
     """As Isaac Lab keeps them in params/agent.yaml; activations are elu, its default."""
     network = {"hidden_dims": [8, 8], "activation": "elu", "obs_normalization": True}
+    network["class_name"] = "RNNModel" if memory else "MLPModel"
+    rnn = {"rnn_type": memory, "rnn_hidden_dim": 6, "rnn_num_layers": 2} if memory else {}
+    network |= rnn
     models = {
         "actor": {
-            "class_name": "MLPModel",
             **network,
             "distribution_cfg": {"class_name": "GaussianDistribution", "std_type": "scalar"},
         },
-        "critic": {"class_name": "MLPModel", **network},
+        "critic": network,
     }
     policy = {
-        "class_name": "ActorCritic",
+        "class_name": "ActorCriticRecurrent" if memory else "ActorCritic",
+        **rnn,
         "actor_hidden_dims": [8, 8],
         "critic_hidden_dims": [8, 8],
         "activation": "tanh",
@@ -79,11 +84,9 @@ def settings(new):
     }
 
 
-def main():
-    new = int(VERSION.split(".")[0]) >= 5
-    name = "rsl_rl-ppo" if new else "rsl_rl-3-ppo"
+def make(name, new, memory=""):
     torch.manual_seed(0)
-    config = settings(new)
+    config = settings(new, memory)
     (ROWS / name).mkdir(parents=True, exist_ok=True)
     if not new:
         (ROWS / name / "params").mkdir(exist_ok=True)
@@ -97,7 +100,11 @@ def main():
     policy.eval()
 
     @torch.no_grad()
-    def moments(observations):
+    def moments(observations, start=True):
+        if memory and start:
+            policy.reset()
+        if memory and start and not new:
+            policy.memory_a.hidden_state = None
         given = TensorDict(
             {"policy": torch.as_tensor(observations)}, batch_size=[len(observations)]
         )
@@ -107,25 +114,39 @@ def main():
         policy.act(given)
         return policy.action_mean, policy.action_std
 
-    def act(observations):
-        return np.clip(torch.normal(*moments(observations)).numpy(), space.low, space.high)
+    def act(observations, *start):
+        actions = torch.normal(*moments(observations, *start)).numpy()
+        return np.clip(actions, space.low, space.high)
 
-    def answer(observations):
-        mean, std = (value.numpy() for value in moments(observations))
+    def answer(observations, starts=None):
+        if starts is None:
+            mean, std = (value.numpy() for value in moments(observations))
+        else:  # successive observations
+            both = zip(observations, starts, strict=True)
+            pairs = [moments(row[None], start) for row, start in both]
+            mean, std = (torch.cat(values).numpy() for values in zip(*pairs, strict=True))
         return {"actions": np.clip(mean, space.low, space.high), "mean": mean, "std": std}
 
+    network = f"{memory.upper()} of two layers" if memory else "MLP"
     write_row(
         name,
         ENVIRONMENT,
         act,
         answer,
+        recurrent=bool(memory),
         library="rsl_rl",
         version=VERSION,
-        what="PPO, MLP, normalised observations" + (", logarithms of deviations" * (not new)),
+        what=f"PPO, {network}, normalised observations"
+        + (", logarithms of deviations" * (not new)),
         policy="model_10.pt",
         script="scripts/checkpoints/rsl_rl_rows.py",
     )
 
 
 if __name__ == "__main__":
-    main()
+    # Names of rows to make; all of this version by default.
+    rows = {"rsl_rl-ppo": (True,), "rsl_rl-lstm": (True, "lstm")}
+    if int(VERSION.split(".")[0]) < 5:
+        rows = {"rsl_rl-3-ppo": (False,), "rsl_rl-3-gru": (False, "gru")}
+    for name in sys.argv[1:] or rows:
+        make(name, *rows[name])

@@ -430,24 +430,6 @@ def _free_box(
     return None
 
 
-def spread_out(heights: Sequence[float], gap: float, lowest: float, highest: float) -> list[float]:
-    """Move labels as little as possible so that they keep a distance from each other.
-
-    They stay between ``lowest`` and ``highest``, unless there are too many.
-    """
-    from sklearn.isotonic import isotonic_regression
-
-    # Less the gaps below it, each label must only be no lower than the one before.
-    order = np.argsort(heights, kind="stable")
-    gaps = gap * np.arange(len(heights))
-    room = max(highest - gaps[-1], lowest)
-    places = np.empty(len(heights))
-    places[order] = gaps + isotonic_regression(
-        np.asarray(heights)[order] - gaps, y_min=lowest, y_max=room
-    )
-    return places.tolist()
-
-
 def note_lines(notes: Sequence[str], width: float) -> list[str]:
     """Arrange notes in lines of so many inches, several in a line where they fit."""
     lines: list[str] = []

@@ -312,9 +312,12 @@ def read_regular(path: str | os.PathLike[str], most: int | None = None) -> bytes
         return file.read()
 
 
-def regular_files(folder: Path) -> list[Path]:
-    """Return the files below a folder; links out of it, pipes and devices raise BadPolicyFile."""
-    home = folder.resolve()
+def regular_files(folder: Path, home: Path | None = None) -> list[Path]:
+    """Return the files below a folder; links out of it, pipes and devices raise BadPolicyFile.
+
+    Links may lead to files below ``home``, by default the folder itself.
+    """
+    home = (home or folder).resolve()
     files = []
     for path in sorted(folder.rglob("*")):
         if not path.resolve().is_relative_to(home):

@@ -76,6 +76,17 @@ class CollectOptions(EngineOptions):
     partners: Sequence[str] | Any = option(
         (), "Policies of the other agents; 'self' is the policy itself", AGENTS, "[NAME=]POLICY"
     )
+    same_seeds: bool = option(
+        False,
+        "Common random numbers: episode i of every policy has the same seed. Compare such episodes "
+        "with --pair seed; otherwise, distances are too small and intervals not valid",
+        ENVIRONMENT,
+    )
+    outcomes: Mapping[str, Callable[..., Any]] | None = in_python(
+        None,
+        "By name, functions of the states, actions (None unless stored), total reward and last "
+        "info of an episode that return a number or a text, or None if it is not known",
+    )
     joint: bool = option(False, "Join the states of all agents, and sum rewards", AGENTS)
     features: Features | str | None = option(
         None,
@@ -197,6 +208,12 @@ class PrecisionOptions:
         "all", "Pairs that --until applies to: all, or nearest (each policy's nearest)", PRECISION
     )
 
+    pair: str | None = option(
+        None,
+        "Compare episodes of the same seed, task or other outcome (its name) with each other; the "
+        "other episodes are left out. With policies to run, seed implies --same-seeds",
+        PRECISION,
+    )
     margin: Positive | None = option(
         None,
         "Distance at which behaviour counts as different, for classes and diversity "
@@ -208,6 +225,8 @@ class PrecisionOptions:
         check_arguments(self)
         if self.until_pairs not in ("all", "nearest"):
             raise UsageError(f"until_pairs must be all or nearest, but is {self.until_pairs!r}")
+        if self.pair is not None and self.until is not None:
+            raise UsageError("until cannot be used with pair: it adds episodes of some policies")
 
 
 @dataclass(frozen=True)
@@ -240,7 +259,7 @@ class WatchOptions:
 class TableOptions:
     """The meaning of the columns of a table, if it is not clear from their names."""
 
-    policy_column: str | None = option(None, "Policy (default: policy, label, agent)", COLUMNS)
+    policy_column: str | None = option(None, "Policy (default: policy, agent, algo)", COLUMNS)
     group_column: str | None = option(None, "Training run (default: group, run)", COLUMNS)
     training_step_column: str | None = option(
         None, "Training step (default: training_step, checkpoint)", COLUMNS
@@ -255,6 +274,13 @@ class TableOptions:
     action_columns: Sequence[str] = option(
         (), "Action (default: action, action_0 ...); repeatable", COLUMNS, "COLUMN"
     )
+    outcome_columns: Sequence[str] = option(
+        (),
+        "Outcome of an episode (default: success, score, task ...); repeatable",
+        COLUMNS,
+        "COLUMN",
+    )
+    ignore_columns: Sequence[str] = option((), "Not used; repeatable", COLUMNS, "COLUMN")
     episode_length: Count | None = option(None, "Rows per episode, if fixed", COLUMNS)
     episode_starts: str | None = option(
         None, ".npy file with the rows at which episodes start", COLUMNS, "FILE"
@@ -262,6 +288,8 @@ class TableOptions:
 
     def __post_init__(self) -> None:
         check_arguments(self)
+        for name in ("feature_columns", "action_columns", "outcome_columns", "ignore_columns"):
+            object.__setattr__(self, name, tuple(getattr(self, name)))  # which can be hashed
 
 
 @dataclass(frozen=True)
@@ -301,6 +329,8 @@ class CollectKeywords(TypedDict, total=False):
     agent: str | None
     partners: Sequence[str] | Any
     joint: bool
+    same_seeds: bool
+    outcomes: Mapping[str, Callable[..., Any]] | None
     features: Features | str | None
     feature_names: Sequence[str] | None
     max_steps: int | None
@@ -330,6 +360,7 @@ class CompareKeywords(DescribeKeywords, total=False):
     until: float | None
     at_most: int
     until_pairs: str
+    pair: str | None
     margin: float | None
     format: str
 

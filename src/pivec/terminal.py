@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 from unicodedata import category
 
 from pivec.errors import PivecWarning
+from pivec.text import shorten_names
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -64,6 +65,7 @@ class Column(NamedTuple):
     text: Callable[[Any], str | Sequence[str]]  # what a row shows, in one or several lines
     value: Callable[[Any], float | None] | None = None  # the number that a page sorts by
     right: bool = True  # aligned
+    names: bool = False  # of policies or runs, which are cut if the terminal is narrow
 
     @classmethod
     def number(cls, title: str, name: str, write: Callable[[Any], str] = str) -> Column:
@@ -72,26 +74,44 @@ class Column(NamedTuple):
         return cls(title, lambda row: write(field(row)), field)
 
 
-def text_columns(*titles: str, left: Container[int] = (0,)) -> list[Column]:
+def text_columns(
+    *titles: str, left: Container[int] = (0,), names: Container[int] = ()
+) -> list[Column]:
     """Describe columns of rows that are sequences of text; those in ``left`` are aligned left."""
-    return [Column(title, itemgetter(k), None, k not in left) for k, title in enumerate(titles)]
+    return [
+        Column(title, itemgetter(k), None, k not in left, k in names)
+        for k, title in enumerate(titles)
+    ]
+
+
+_NAME = 20  # characters that always remain of a name
 
 
 def print_table(columns: Sequence[Column], rows: Iterable[Any]) -> None:
-    """Print a table; text in it is shown literally."""
+    """Print a table; text in it is shown literally, and names are cut where they do not differ."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=None, pad_edge=False)
+    console, table = Console(), Table(box=None, pad_edge=False)
     for column in columns:
         side = "right" if column.right else "left"
-        table.add_column(literal(column.title), justify=side, overflow="fold")  # type: ignore[arg-type]
-    for row in rows:
-        cells = (column.text(row) for column in columns)
-        lines = ([cell] if isinstance(cell, str) else cell for cell in cells)
-        table.add_row(*(Text("\n").join(map(literal, cell)) for cell in lines))
-    Console().print(table)
+        table.add_column(literal(column.title), justify=side, overflow="fold", no_wrap=column.names)  # type: ignore[arg-type]
+    texts = [[column.text(row) for column in columns] for row in rows]
+    cells = [[[text] if isinstance(text, str) else text for text in row] for row in texts]
+    columns_of_cells = zip(*([[c.title] for c in columns], *cells), strict=True)
+    widths = [max(len(line) for cell in column for line in cell) for column in columns_of_cells]
+    named = [k for k, column in enumerate(columns) if column.names]
+    excess = sum(widths) + 2 * (len(columns) - 1) - console.width
+    if named and excess > 0:
+        names = list(dict.fromkeys(row[k][0] for row in cells for k in named))
+        width = max(_NAME, (sum(widths[k] for k in named) - excess) // len(named))
+        brief = dict(zip(names, shorten_names(names, width), strict=True))
+        for row in cells:
+            row[:] = [[brief[c[0]]] if k in named else c for k, c in enumerate(row)]
+    for row in cells:
+        table.add_row(*(Text("\n").join(map(literal, cell)) for cell in row))
+    console.print(table)
 
 
 def encodable(text: str) -> str:

@@ -10,6 +10,25 @@ from urllib.parse import parse_qs, quote, urlsplit
 import numpy as np
 
 FRAMES = "() => new Promise((r) => requestAnimationFrame(() => requestAnimationFrame(r)))"
+VISIBLE_WORDS = """() => {
+  const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  let n = 0;
+  for (let node; (node = texts.nextNode()); ) {
+    const range = document.createRange();
+    range.selectNodeContents(node);
+    const parent = node.parentElement;
+    const seen = [...range.getClientRects()].some((box) =>
+      box.width > 1 && box.bottom > 0 && box.top < innerHeight && box.left >= 0 &&
+      box.left < innerWidth);
+    const hidden = parent.closest("script, style, option, .unseen, [hidden]");
+    const box = parent.getBoundingClientRect();
+    const top = document.elementFromPoint(
+      Math.max(1, box.left + 2), Math.min(innerHeight - 1, Math.max(1, box.top + 2)));
+    if (seen && !hidden && top && (parent.contains(top) || top.contains(parent)))
+      n += node.textContent.split(/\\s+/).filter(Boolean).length;
+  }
+  return n;
+}"""
 
 
 class Sight:

@@ -140,7 +140,7 @@ def test_kinds_have_their_shares_and_choose_their_episodes(page, episodic):
     rows = page.locator(".kinds [data-kind]")
     for row, kind in zip(rows.all(), found.kinds.kinds, strict=True):
         assert row.get_attribute("data-kind") == str(kind.number)
-        assert kind.name in row.inner_text()
+        assert kind.name in row.inner_text().replace("\u00a0", " ")
         share = figure(row.locator("em").inner_text())
         assert share == pytest.approx(100 * kind.share, abs=0.51)
     rows.first.hover()

@@ -10,7 +10,7 @@ from urllib.parse import unquote
 
 import numpy as np
 import pytest
-from sight import Sight, figure
+from sight import VISIBLE_WORDS, Sight, figure
 
 import pivec
 from pivec.statistics import Travel
@@ -32,6 +32,14 @@ class Hand:
             return getattr(locator, name)(*arguments, **options)
 
         return act
+
+    def choose(self, target, way):
+        """Click or tap, or go there by Tab (which counts as one) and press a key."""
+        if way in ("click", "tap"):
+            getattr(self, way)(target)
+        else:
+            self.focus(target)
+            self.key(way)
 
     def drag(self, sight, corners, key=None):
         self.actions += 1
@@ -85,8 +93,9 @@ def test_the_two_runs_that_end_farthest_apart(request, walked, device):
     assert sorted(map(int, shown.get_attribute("data-pair").split())) == sorted(rows)
 
 
-@pytest.mark.parametrize("row", [5, 20])
-def test_the_class_of_a_policy(page, walked, row):
+@pytest.mark.parametrize(("row", "device"), [(5, "page"), (20, "page"), (20, "phone")])
+def test_the_class_of_a_policy(request, walked, row, device):
+    page = request.getfixturevalue(device)
     hand = Hand(page)
     hand.fill("#search", walked.data.labels[row])
     hand.press("#search", "Enter")
@@ -94,7 +103,9 @@ def test_the_class_of_a_policy(page, walked, row):
     assert int(shown) == walked.report.policies[row].behaviour
 
 
-def test_the_nearest_pair_that_differs(page, walked):
+@pytest.mark.parametrize("way", ["click", "Enter", "tap"])
+def test_the_nearest_pair_that_differs(request, walked, way):
+    page = request.getfixturevalue("phone" if way == "tap" else "page")
     pairs = walked.report.measured.pairs
     k = np.flatnonzero(~pairs.alike)[0]
     first = page.locator("#tab-heatmap .pairs [data-pair]").first
@@ -102,16 +113,17 @@ def test_the_nearest_pair_that_differs(page, walked):
         (int(pairs.i[k]), int(pairs.j[k]))
     )
     hand = Hand(page)
-    hand.click(first)
+    hand.choose(first, way)
     names = page.locator("#panel .who").all_inner_texts()
     assert {walked.data.labels[pairs.i[k]], walked.data.labels[pairs.j[k]]} == {
         name.splitlines()[-1].strip() for name in names
     }
 
 
-def test_the_first_line_of_what_differs(page, walked):
-    hand = Hand(page)
-    hand.click(page.get_by_role("button", name="The farthest pair"))
+@pytest.mark.parametrize("way", ["click", "Enter", "tap"])
+def test_the_first_line_of_what_differs(request, walked, way):
+    page = request.getfixturevalue("phone" if way == "tap" else "page")
+    Hand(page).choose(page.get_by_role("button", name="The farthest pair"), way)
     line = page.locator("#panel .differs [data-region]").first
     line.wait_for()
     i, j = walked.report.notable_pairs["The farthest pair"]
@@ -120,12 +132,19 @@ def test_the_first_line_of_what_differs(page, walked):
     assert found.words[found.order[0]] in line.text_content().replace("\u00a0", " ")
 
 
-def test_isolating_a_run_and_reading_its_largest_change(page, walked):
+@pytest.mark.parametrize("device", ["page", "phone"])
+def test_isolating_a_run_and_reading_its_largest_change(request, walked, device):
+    page = request.getfixturevalue(device)
     hand = Hand(page)
     hand.click("#open-runs")
     name = page.locator("#tab-runs table [data-run].entity").first
     run = name.inner_text().strip()
-    hand.dblclick(name)
+    if device == "page":
+        hand.dblclick(name)
+    else:
+        hand.actions += 1  # two touches in a row
+        name.tap()
+        name.tap()
     assert page.locator("#shown-count").text_content().startswith("8 of 48")
     hand.click(name)
     panel = page.locator("#panel")
@@ -192,25 +211,7 @@ def test_a_link_restores_the_view(pages, walked):
 
 
 def test_few_words_before_anything_is_selected(page):
-    words = page.evaluate("""() => {
-      const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
-      let n = 0;
-      for (let node; (node = texts.nextNode()); ) {
-        const range = document.createRange();
-        range.selectNodeContents(node);
-        const parent = node.parentElement;
-        const seen = [...range.getClientRects()].some((box) =>
-          box.width > 1 && box.bottom > 0 && box.top < innerHeight && box.left >= 0 &&
-          box.left < innerWidth);
-        const hidden = parent.closest("script, style, option, .unseen, [hidden]");
-        const box = parent.getBoundingClientRect();
-        const top = document.elementFromPoint(
-          Math.max(1, box.left + 2), Math.min(innerHeight - 1, Math.max(1, box.top + 2)));
-        if (seen && !hidden && top && (parent.contains(top) || top.contains(parent)))
-          n += node.textContent.split(/\\s+/).filter(Boolean).length;
-      }
-      return n;
-    }""")
+    words = page.evaluate(VISIBLE_WORDS)
     assert 30 < words <= 150
 
 
@@ -227,11 +228,12 @@ def filmed(tmp_path_factory):
     return folder / "report.html"
 
 
-def test_playing_the_clip_of_an_unusual_episode(pages, filmed):
-    page = pages.open(filmed, width=1400, height=900)
+@pytest.mark.parametrize("way", ["click", "Enter", "tap"])
+def test_playing_the_clip_of_an_unusual_episode(pages, filmed, way):
+    page = pages.open(filmed, width=400 if way == "tap" else 1400, height=900, has_touch=True)
     hand = Hand(page)
-    hand.click("#open-episodes")
-    hand.click(page.locator("#tab-episodes [data-episode]").first)
+    hand.choose(page.locator("#open-episodes"), way)
+    hand.choose(page.locator("#tab-episodes [data-episode]").first, way)
     player = page.locator("#episode-facts .player")
     player.locator(".sheet img").first.wait_for()
     clock = "#episode-facts .clock"

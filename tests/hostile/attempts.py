@@ -8,7 +8,8 @@ import numpy as np
 from pivec.characterizations import Space
 from pivec.errors import PivecError
 from pivec.policies import FORMATS, RecurrentPolicy, load_policies
-from pivec.states import Store, import_recorded
+from pivec.states import Store, find_recorded, import_recorded, is_filmed
+from pivec.states.robots import films_of
 
 SEEN, ACTIONS = gymnasium.spaces.Box(-9, 9, (4,)), gymnasium.spaces.Discrete(3)
 ROWS = np.random.default_rng(0).normal(size=(3, 4)).astype(np.float32)
@@ -73,6 +74,21 @@ def space(folder):
     Space.load(folder)
 
 
+def folder(folder):
+    """Import the files of a folder, which are one policy."""
+    import_recorded([folder], folder / "made")
+
+
 def table(folder):
     (path,) = folder.glob("walker.*")
     import_recorded([path], folder / "made")
+
+
+def lerobot(folder):
+    """Read a dataset, and decode some frames."""
+    home = folder / "demos"
+    import_recorded([home], folder / "made")
+    for policy in find_recorded(home):
+        films = films_of([home], policy.info.metadata["dataset"]) if is_filmed(policy.info) else {}
+        for film in list(films.values())[:2]:
+            list(film.pictures([0, 3]))

@@ -123,6 +123,12 @@ def _crafted(files):
     if suffix in ("pkl", "pickle"):
         prefix = b"" if suffix == "pkl" else b"\x8c\x0dbrax.training0"
         contents = {k: v[:2] + prefix + v[2:] for k, v in pickles().items()}
+    elif suffix == "d3":
+        contents = pickles()
+        contents |= {
+            f"weights: {key}": pickle.dumps({**pickle.loads(data), "torch": value})
+            for key, value in _torch(pickle.loads(data)["torch"]).items()
+        }
     elif suffix in ("pt", "pth", "cleanrl_model"):
         contents = _torch(data)
     elif suffix in ("npz", "zip", "pt2"):
@@ -418,6 +424,42 @@ def _constructed(kind, arguments):
     return pickle.dumps(made, protocol=2).replace(b"ccollections\n", b"cray.rllib\n")
 
 
+def _torchrl(folder, canary):
+    (packed,) = _sound(folder)["torchrl"].values()
+    with zipfile.ZipFile(io.BytesIO(packed)) as file:
+        files = {f"run/{key}": file.read(key) for key in file.namelist()}
+    about = "run/manifest.json"
+    files = {about: files[about], **files}
+    manifest = json.loads(files[about])
+    policy = f"run/{manifest['components']['policy']['path']}"
+    texts = (about, f"{policy}/state.json", f"{policy}/state/meta.json")
+    crafted = {f"{name} is a pipe": {**files, name: Fifo()} for name in files}
+    for name in texts:
+        for attack, data in _json_attacks(files[name]).items():
+            crafted[f"{name}: {attack}"] = {**files, name: data}
+    for place in ("..", "../run", "components/0000-x/../../../canary", str(canary), "", "a\0b"):
+        odd = {"policy": {"adapter": "torchrl.state_dict", "path": place}}
+        text = json.dumps({**manifest, "components": odd}).encode()
+        crafted[f"named {place!r}"] = {**files, about: text}
+    known = json.loads(files[texts[2]])
+    first = "tensor_00000000"
+    for number, change in enumerate(
+        (
+            {"shape": [TALL, 0]},
+            {"shape": [1 << 62, 1 << 62]},
+            {"shape": [-1]},
+            {"shape": [TALL]},
+            {"dtype": "torch.object"},
+            {"dtype": "O"},
+        )
+    ):
+        text = json.dumps({**known, first: {**known[first], **change}}).encode()
+        crafted[f"changed {number}"] = {**files, texts[2]: text}
+    for attack, data in _torch(fuzzing.torch_bytes({})).items():
+        crafted[f"weights: {attack}"] = {**files, f"{policy}/state.pt": data}
+    return Sample("attempts:use_folder", files, crafted=crafted)
+
+
 def _zoo(folder, _):
     model = _sound(folder)["sb3 dqn"]["a.zip"]
     home = "logs/CartPole-v1_1"
@@ -669,12 +711,26 @@ def _gzip(gigabytes):
 # As in `hostile_states`.
 NAMES = (
     *("sb3 ppo", "sb3 dqn", "sb3 sac", "sb3 td3", "sb3 lstm", "sb3 dict", "sb3 cnn", "saved"),
-    *("safetensors", "npy", "npz", "cleanrl", "c51", "pth", "pt", "torchscript", "export", "onnx"),
+    *(
+        "safetensors",
+        "npy",
+        "npz",
+        "cleanrl",
+        "c51",
+        "pth",
+        "pt",
+        "d3rlpy",
+        "torchrl",
+        "torchscript",
+        "export",
+        "onnx",
+    ),
     *("onnx inside", "neat", "pickled neat", "flax", "brax", "pickled flax"),
 )
 READERS = {
     **{f"policy: {name}": partial(_policy, name) for name in NAMES},
     "policy: rllib": _rllib,
+    "policy: torchrl folder": _torchrl,
     "policy: rl zoo": _zoo,
     **{f"policy: orbax {kind}": partial(_orbax, kind) for kind in ("zarr", "zarr3", "ocdbt")},
 }

@@ -18,9 +18,11 @@ from pyarrow import feather
 
 from pivec.characterizations import Space, characterization
 from pivec.states import VisitedStates, import_recorded, json_digest
+from robot_files import write_lerobot, write_robomimic
 from spoiling import Fifo, Link, Sample, archive, forged, zeros
 
 h5py = pytest.importorskip("h5py")
+pytest.importorskip("av")
 
 DEEP = 100_000
 TALL = 10**10  # rows of eight bytes that no machine should make room for
@@ -199,6 +201,97 @@ def _hdf5(_, canary):
     crafted["a pipe"] = {name: Fifo()}
     crafted["a link to itself"] = {name: Link(name)}
     return Sample("attempts:table", files, crafted=crafted)
+
+
+def _robomimic(folder, canary):
+    name = "walker.hdf5"
+    path = write_robomimic(folder / "robomimic" / name, WALKS, {"all": [0, 1]})
+    files = {name: path.read_bytes()}
+    shutil.rmtree(path.parent)
+    crafted = _attacked(files, name, "data/demo_0/obs", "pos", canary)
+    for group, array in (
+        ("data/demo_1", "actions"),
+        ("data/demo_1/next_obs", "pos"),
+        ("mask", "all"),
+    ):
+        for attack, found in _attacked(files, name, group, array, canary).items():
+            crafted[f"{array}: {attack}"] = found
+
+    def elsewhere(opened):
+        del opened["data/demo_0"]
+        opened["data/demo_0"] = h5py.ExternalLink(str(canary / "secret.h5"), "/")
+
+    def loop(opened):
+        del opened["data/demo_1/obs"]
+        opened["data/demo_1/obs"] = opened["data"]
+
+    def described(opened):
+        opened["data"].attrs["env_args"] = '{"a":' * 1000
+
+    def longer(opened):
+        del opened["data/demo_0/rewards"]
+        opened["data/demo_0/rewards"] = np.zeros(99)
+
+    for attack in (elsewhere, loop, described, longer):
+        crafted[attack.__name__] = {name: _changed(files[name], attack)}
+    return Sample("attempts:table", files, crafted=crafted)
+
+
+# ---- LeRobot ----
+
+
+def _lerobot(version, folder, canary):
+    home = folder / f"lerobot-{version}"
+    write_lerobot(home / "demos", WALKS, version, videos=True)
+    files = dict(sorted(content(home).items(), key=lambda item: "info.json" not in item[0]))
+    shutil.rmtree(home)
+    about, crafted = json.loads(files["demos/meta/info.json"]), {}
+
+    def described(name, changes, features=()):
+        own = about["features"] | dict(features)
+        changed = json.dumps(about | {"features": own} | changes).encode()
+        crafted[name] = {**files, "demos/meta/info.json": changed}
+
+    state = about["features"]["observation.state"]
+    for number, odd in enumerate((0, -1, 1e308, "x", None, [], {}, float("nan"), 10**400)):
+        for key in ("fps", "chunks_size", "total_episodes", "codebase_version"):
+            described(f"{key} {number}", {key: odd})
+        described(f"names {number}", {}, {"observation.state": state | {"names": odd}})
+        described(f"shape {number}", {}, {"observation.state": state | {"shape": odd}})
+        described(f"feature {number}", {}, {"observation.state": odd})
+    camera = about["features"].pop("observation.images.top")
+    for key in ("../../../canary", str(canary), "a/../..", "x" * 5000, "a\x00b"):
+        described(f"camera {key[:20]!r}", {}, {key: camera})
+    for name in files:
+        rest = _without(files, name)
+        crafted[f"{name} is a pipe"] = {**rest, name: Fifo()}
+        crafted[f"{name} is a link"] = {**rest, name: Link(str(canary / "secret.bin"))}
+        crafted[f"{name} is missing"] = rest
+        if name.endswith(".parquet"):
+            for attack, bomb in _parquet_attacks().items():
+                crafted[f"{name}: {attack}"] = {**rest, name: bomb}
+        if name.endswith(".mp4"):
+            playlist = f"#EXTM3U\n#EXTINF:1,\nfile://{canary}/secret.bin\n".encode()
+            crafted[f"{name}: a playlist"] = {**rest, name: playlist}
+            crafted[f"{name}: large"] = {**rest, name: _large_video(folder)}
+            concat = f"ffconcat version 1.0\nfile '{canary}/secret.bin'\n".encode()
+            crafted[f"{name}: a list"] = {**rest, name: concat}
+    crafted["deep"] = {**files, "demos/meta/info.json": b'{"a":' * DEEP}
+    return Sample("attempts:lerobot", files, crafted=crafted)
+
+
+@cache
+def _large_video(folder):
+    """A small file of frames with many pixels."""
+    import av
+
+    path = folder / "large.mp4"
+    with av.open(str(path), "w", format="mp4") as container:
+        stream = container.add_stream("mpeg4", rate=30)
+        stream.width, stream.height, stream.pix_fmt = 8000, 8000, "yuv420p"
+        frame = av.VideoFrame(8000, 8000, "yuv420p")
+        container.mux([*stream.encode(frame), *stream.encode()])
+    return path.read_bytes()
 
 
 # ---- Minari ----
@@ -506,6 +599,42 @@ def _text(name, comma, *_):
     return Sample("attempts:table", {name: sound}, crafted=crafted)
 
 
+def _lines(name, *_):
+    """JSON Lines with lists and objects in them."""
+    rows = [
+        {"policy": row["policy"], "step": row["step"], "obs": {"x": row["x"], "y": [row["y"]]}}
+        for row in _table().to_pylist()
+    ]
+    sound = "\n".join(map(json.dumps, rows)).encode()
+    head = b'{"step":0,"x":1}\n'
+    odd = {
+        "deep": b'{"x":' * DEEP,
+        "deep lists": head + b'{"step":1,"x":' + b"[" * DEEP + b"]" * DEEP + b"}",
+        "deep objects": b'{"x":' * 200 + b"1" + b"}" * 200,
+        "wide": json.dumps({f"x{i}": i for i in range(20_000)} | {"step": 0}).encode(),
+        "one long text": head + b'{"step":1,"x":2,"note":"' + b"a" * 5_000_000 + b'"}',
+        "a long list": b'{"step":0,"x":[' + b"1," * 2_000_000 + b"1]}",
+        "other types": head + b'{"step":1,"x":"a"}',
+        "a list": b'[{"step":0,"x":1}]',
+        "no values": b"{}\n{}",
+        "nulls": b'{"step":null,"x":null}\n' * 3,
+        "huge numbers": head + b'{"step":1,"x":' + b"9" * 1000 + b"}",
+        "infinite": head + b'{"step":1,"x":Infinity}',
+        "twice": b'{"step":0,"x":1,"x":2}',
+        "twice, nested": b'{"step":0,"x":{"y":1},"x.y":2}',
+        "not text": bytes(range(256)) * 100,
+        "utf-16": sound.decode().encode("utf-16"),
+        "only lines": b"\n" * 1_000_000,
+        "only braces": b"{" * 1_000_000,
+        "empty": b"",
+        "controls": b'{"policy":"\\u001b[2J","step":0,"x":1}',
+        "keys per line": b"".join(b'{"step":%d,"x%d":1}\n' % (i, i) for i in range(2000)),
+    }
+    crafted = {attack: {name: data} for attack, data in odd.items()}
+    crafted["a pipe"] = {name: Fifo()}
+    return Sample("attempts:table", {name: sound}, crafted=crafted)
+
+
 # ---- arrays ----
 
 
@@ -550,9 +679,39 @@ def _npy(*_):
     return Sample("attempts:table", {"walker.npy": sound.getvalue()}, crafted=crafted)
 
 
+def _arrays_by_name():
+    return {
+        "obs": ROWS,
+        "actions": np.arange(9) % 2,
+        "rewards": np.ones(9),
+        "dones": np.isin(np.arange(9), (4, 8)),
+        "success": np.ones(2),
+    }
+
+
+def _npy_folder(*_):
+    files = {f"{name}.npy": _saved(array) for name, array in _arrays_by_name().items()}
+    crafted = {}
+    for name in ("obs", "dones", "success"):
+        for attack, data in _npy_attacks().items():
+            crafted[f"{name}: {attack}"] = {**files, f"{name}.npy": data}
+    crafted["a pipe"] = {**files, "actions.npy": Fifo()}
+    crafted["a link to itself"] = {**files, "dones.npy": Link("dones.npy")}
+    return Sample("attempts:folder", files, crafted=crafted)
+
+
+def _npy_episodes(*_):
+    files = {f"walk-{number}.npy": _saved(walk) for number, walk in enumerate(WALKS)}
+    crafted = {attack: {**files, "walk-1.npy": data} for attack, data in _npy_attacks().items()}
+    crafted["a pipe"] = {**files, "walk-1.npy": Fifo()}
+    return Sample("attempts:folder", files, crafted=crafted)
+
+
 def _npz(padded, *_):
     file = io.BytesIO()
-    if padded:
+    if padded is None:
+        np.savez(file, **_arrays_by_name())
+    elif padded:
         states = np.zeros((2, 5, 3), np.float32)
         np.savez(file, states=states, lengths=[5, 4], returns=[1.0, 2.0], seeds=[1, 2])
     else:
@@ -567,16 +726,16 @@ def _npz(padded, *_):
     name = "walker.npz"
     with np.load(io.BytesIO(file.getvalue())) as read:
         members = {f"{key}.npy": _saved(read[key]) for key in read.files}
-    crafted = {}
-    for array in ("states", "episode", "lengths", "actions"):
+    crafted, states = {}, "obs.npy" if padded is None else "states.npy"
+    for array in ("states", "episode", "lengths", "actions", "obs", "dones", "success"):
         for attack, data in _npy_attacks().items() if f"{array}.npy" in members else ():
             crafted[f"{array}: {attack}"] = {name: archive({**members, f"{array}.npy": data})}
     rows = npy((1 << 28, 3), data=b"")
     for declared in (100, 3 << 30):
-        bomb = forged(members, "states.npy", rows, 3000, declared)
+        bomb = forged(members, states, rows, 3000, declared)
         crafted[f"{declared} declared"] = {name: bomb}
     crafted["many members"] = {name: archive({f"a{i}.npy": b"" for i in range(30_000)})}
-    crafted["names"] = {name: archive({**members, "../../escaped.npy": members["states.npy"]})}
+    crafted["names"] = {name: archive({**members, "../../escaped.npy": members[states]})}
     crafted["a pipe"] = {name: Fifo()}
     return Sample("attempts:npz", {name: file.getvalue()}, crafted=crafted)
 
@@ -707,13 +866,20 @@ def _space(folder, _):
 # Name -> function from a folder to work in and the canary's to a Sample.
 READERS = {
     "hdf5": _hdf5,
+    "hdf5 robomimic": _robomimic,
+    **{f"lerobot {version}": partial(_lerobot, version) for version in ("v2.1", "v3.0")},
     **{f"minari {kind}": partial(_minari, kind) for kind in ("hdf5", "arrow", "parquet")},
     "arrow": partial(_arrow, "walker.arrow"),
     "feather": partial(_arrow, "walker.feather"),
     "parquet": _parquet,
     "csv": partial(_text, "walker.csv", ","),
     "tsv": partial(_text, "walker.tsv", "\t"),
+    "jsonl": partial(_lines, "walker.jsonl"),
+    "ndjson": partial(_lines, "walker.ndjson"),
     "npz padded": partial(_npz, True),
+    "npz flags": partial(_npz, None),
+    "npy folder": _npy_folder,
+    "npy episodes": _npy_episodes,
     "npz long": partial(_npz, False),
     "npy": _npy,
     "store": _store,

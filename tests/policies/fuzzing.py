@@ -23,6 +23,8 @@ from onnx_graphs import graph  # noqa: E402
 from sb3_models import Still, model, saved, spaces  # noqa: E402
 from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize  # noqa: E402
 
+from spoiling import archive  # noqa: E402
+
 SEEN, ACTIONS = spaces.Box(-9, 9, (4,)), spaces.Discrete(3)
 SMALL = {"net_arch": [4]}
 CONFIG = b"[DefaultGenome]\nnum_inputs = 4\nnum_outputs = 3\nfeed_forward = True\n"
@@ -115,6 +117,8 @@ def samples(folder):
         "c51": {"a.cleanrl_model": torch_bytes(c51)},
         "pth": {"a.pth": torch_bytes((weights, {})), "a.json": layers},
         "pt": {"a.pt": torch_bytes(weights)},
+        "d3rlpy": {"a.d3": d3_bytes(values.state_dict())},
+        "torchrl": {"a.zip": archive(torchrl_files(module.state_dict()))},
         "torchscript": {"a.pt": script.getvalue()},
         "export": {"a.pt2": program.getvalue()},
         "onnx": {"a.onnx": graph(), "a.json": b'{"head": "epsilon_greedy", "epsilon": 0.1}'},
@@ -131,6 +135,50 @@ def samples(folder):
             "a.json": json.dumps(DESCRIPTION).encode(),
         },
     }
+
+
+def d3_bytes(weights, kind="dqn", module="q_funcs", action_size=3, **params):
+    """What d3rlpy saves of a Sequential of two layers; by default a DQN with quantiles."""
+    part = "0." if module == "q_funcs" else ""
+    names = {"0": f"{part}_encoder._layers.0", "2": f"{part}_fc"}
+    states = {f"{names[key[0]]}{key[1:]}": tensor for key, tensor in weights.items()}
+    encoder = {"type": "vector", "params": {"activation": "tanh"}}
+    known = {
+        "observation_scaler": {"type": "standard", "params": {"mean": [0] * 4, "std": [1] * 4}},
+        **dict.fromkeys(("encoder_factory", "actor_encoder_factory"), encoder),
+        "q_func_factory": {"type": "qr", "params": {"n_quantiles": 3}},
+    }
+    known["observation_scaler"]["params"]["eps"] = 1e-3
+    config = {"type": kind, "params": {**known, **params}}
+    settings = {"observation_shape": [4], "action_size": action_size, "config": config}
+    parts = {module: states, "optim": {"optim": {"state": {}, "param_groups": [{"lr": 1e-3}]}}}
+    saved = {"torch": torch_bytes(parts), "config": json.dumps(settings), "version": "2.8.1"}
+    return pickle.dumps(saved)
+
+
+def torchrl_files(weights, losses=("value_network_params",), folder=""):
+    """File name -> bytes of a checkpoint of TorchRL with a policy and the names of its loss."""
+    components = {
+        "loss_module": {f"{name}.x": np.zeros(1, "f4") for name in losses},
+        "policy": {f"module.0.module.{key}": array.numpy() for key, array in weights.items()},
+    }
+    files, records = {}, {}
+    for i, (name, state) in enumerate(components.items()):
+        place = f"components/{i:04d}-{name}"
+        records[name] = {"adapter": "torchrl.state_dict", "path": place}
+        items, about = [], {"shape": [], "_type": "TensorDict"}
+        for j, (key, array) in enumerate(state.items()):
+            tensor = f"tensor_{j:08d}"
+            coded = {"kind": "tensor", "key": tensor, "device": "cpu"}
+            items.append([{"kind": "value", "value": key}, coded])
+            about[tensor] = {"shape": list(array.shape), "dtype": f"torch.{array.dtype}"}
+            files[f"{place}/state/{tensor}.memmap"] = array.tobytes()
+        schema = {"kind": "ordered_dict", "items": items}
+        files[f"{place}/state.json"] = json.dumps(schema).encode()
+        files[f"{place}/state/meta.json"] = json.dumps(about).encode()
+    manifest = {"format": "torchrl.checkpoint", "format_version": 1, "components": records}
+    files["manifest.json"] = json.dumps(manifest).encode()
+    return {folder + name: content for name, content in files.items()}
 
 
 def tree(*sizes):

@@ -174,3 +174,128 @@ def test_the_names_in_an_error_are_those_a_description_may_list(tmp_path, prefix
         description = {"layers": layers, "activation": "tanh", "head": "categorical"}
         (tmp_path / "policy.json").write_text(json.dumps(description))
         assert load(tmp_path, hidden(prefix)).policy.sizes == (3, 5, 4)
+
+
+def cell(name, kind, inputs=3, size=4):
+    """A recurrent module of torch of two layers, and its tensors by name."""
+    torch.manual_seed(1)
+    made = getattr(torch.nn, kind)(inputs, size, 2)
+    return made, {f"{name}.{key}": value for key, value in made.state_dict().items()}
+
+
+def float64_steps(made, rows):
+    """Hidden states of the last layer along ``rows``, by the equations of torch's documentation."""
+    layers = []
+    for i in range(made.num_layers):
+        names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+        layers.append([getattr(made, f"{name}_l{i}").detach().double().numpy() for name in names])
+    sigmoid = lambda x: 1 / (1 + np.exp(-x))  # noqa: E731
+    states = [(np.zeros(made.hidden_size), np.zeros(made.hidden_size)) for _ in layers]
+    result = []
+    for x in rows.astype(np.float64):
+        for i, (ih, hh, bi, bh) in enumerate(layers):
+            h, c = states[i]
+            a, b = ih @ x + bi, hh @ h + bh
+            if isinstance(made, torch.nn.GRU):
+                (ar, az, an), (br, bz, bn) = np.split(a, 3), np.split(b, 3)
+                share = sigmoid(az + bz)
+                h = (1 - share) * np.tanh(an + sigmoid(ar + br) * bn) + share * h
+            else:
+                gates = np.split(a + b, 4)
+                c = sigmoid(gates[1]) * c + sigmoid(gates[0]) * np.tanh(gates[2])
+                h = sigmoid(gates[3]) * np.tanh(c)
+            states[i] = h, c
+            x = h
+        result.append(h)
+    return np.array(result)
+
+
+HEAD = {f"actor.{key.partition('.')[2]}": value for key, value in layer("x.0", 4, 2).items()}
+MLP = {f"mlp.{key.partition('.')[2]}": value for key, value in HEAD.items()}
+
+
+@pytest.mark.parametrize("kind", ["GRU", "LSTM"])
+@pytest.mark.parametrize(
+    ("wrapper", "memory", "head", "library"),
+    [
+        ("model_state_dict", "memory_a.rnn", {**HEAD, "log_std": ACTIONS}, "rsl_rl"),
+        (
+            "actor_state_dict",
+            "rnn.rnn",
+            {**MLP, "distribution.std_param": torch.ones(2)},
+            "rsl_rl",
+        ),
+    ],
+)
+def test_memories_of_rsl_rl(tmp_path, kind, wrapper, memory, head, library):
+    made, tensors = cell(memory, kind)
+    critic = cell("memory_c.rnn", kind)[1] if memory.startswith("memory") else {}
+    named = load(tmp_path, {wrapper: {**tensors, **critic, **head}}, "model_30.pt")
+    policy = named.policy
+    article = "a GRU" if kind == "GRU" else "an LSTM"
+    assert named.info.metadata["algorithm"] == f"PPO with {article}"
+    assert named.info.metadata["library"] == library
+    rows = RNG.normal(size=(12, 3)).astype(np.float32)
+    memory, seen = policy.initial_memory(1), []
+    assert memory.shape == (1, 8 if kind == "GRU" else 16)
+    for row in rows:
+        outputs, memory = policy.outputs(row[None], memory)
+        seen.append(outputs[0])
+    weight, bias = policy.rest.layers[0]
+    np.testing.assert_allclose(seen, float64_steps(made, rows) @ weight + bias, atol=1e-5)
+    assert np.std(seen, axis=0).max() > 0.03, "what hardly varies would hide errors"
+
+
+def test_a_gru_is_another_policy_than_an_lstm(tmp_path):
+    loaded = {}
+    for kind in ("GRU", "LSTM"):
+        _, tensors = cell("memory_a.rnn", kind)
+        saved = {"model_state_dict": {**tensors, **HEAD, "std": torch.ones(2)}}
+        loaded[kind] = load(tmp_path, saved, f"{kind}.pt").policy
+    assert loaded["GRU"].fingerprint != loaded["LSTM"].fingerprint
+    assert loaded["GRU"].architecture != loaded["LSTM"].architecture
+
+
+@pytest.mark.parametrize(
+    ("tensors", "match"),
+    [
+        ({"memory_a.rnn.weight_ih_l0": torch.zeros(12, 3)}, "not a plain LSTM or GRU"),
+        ({**cell("memory_a.rnn", "RNN")[1]}, "not a plain LSTM or GRU"),
+        ({**cell("memory_a.rnn", "GRU")[1], "rnn.weight": torch.zeros(2)}, "convolutions"),
+        (cell("memory_a.rnn", "GRU", 3, 5)[1], "weights of shape"),
+    ],
+)
+def test_other_memories_are_refused(tmp_path, tensors, match):
+    with pytest.raises(BadPolicyFile, match=match):
+        load(tmp_path, {"model_state_dict": {**tensors, **HEAD, "std": torch.ones(2)}})
+
+
+PUFFER = {**layer("policy.encoder.0", 3, 4), **layer("policy.value", 4, 1)}
+
+
+@pytest.mark.parametrize("memory", [False, True])
+@pytest.mark.parametrize("head", ["categorical", "gaussian"])
+def test_policies_of_pufferlib(tmp_path, memory, head):
+    decoder = layer("policy.decoder", 4, 2)
+    if head == "gaussian":
+        decoder = {**layer("policy.decoder_mean", 4, 2), "policy.decoder_logstd": ACTIONS[None]}
+    made, tensors = cell("lstm", "LSTM", 4) if memory else (None, {})
+    named = load(tmp_path, {**PUFFER, **decoder, **tensors}, "model_000030.pt")
+    assert named.info.metadata["library"] == "PufferLib"
+    policy = named.policy
+    rows = RNG.normal(size=(6, 3)).astype(np.float32)
+    given = torch.from_numpy(rows) @ PUFFER["policy.encoder.0.weight"].T
+    hidden = torch.nn.functional.gelu(given + PUFFER["policy.encoder.0.bias"]).numpy()
+    if memory:
+        hidden, state, seen = float64_steps(made, hidden), policy.initial_memory(1), []
+        for row in rows:
+            outputs, state = policy.outputs(row[None], state)
+            seen.append(outputs[0])
+    else:
+        seen = policy.outputs(rows)
+    weight, bias = (value.numpy() for value in list(decoder.values())[:2])
+    np.testing.assert_allclose(seen, hidden @ weight.T + bias, atol=1e-5)
+    # Of a dictionary, observations pass no activation.
+    plain = {key.replace("encoder.0", "encoder"): value for key, value in PUFFER.items()}
+    with pytest.raises(BadPolicyFile):
+        load(tmp_path, {**plain, **decoder}, "other.pt")

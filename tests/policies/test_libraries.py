@@ -13,7 +13,7 @@ import pytest
 
 import pivec
 from pivec.errors import BadPolicyFile
-from pivec.policies import load_policies
+from pivec.policies import CallablePolicy, load_policies
 from pivec.rollouts import Environment, bind, flatten
 
 ROOT = Path(__file__).parents[2]
@@ -55,6 +55,13 @@ def shown(name, answers):
 
 def along_episodes(policy, observations, starts):
     """Actions of a policy with a memory, and what it draws them from."""
+    if isinstance(policy, CallablePolicy):  # of a library
+        memory, actions = None, []
+        for row, start in zip(observations, starts, strict=True):
+            memory = None if start else memory
+            action, memory = policy.ask(row[None], np.random.default_rng(0), memory)
+            actions.append(action)
+        return np.concatenate(actions), None
     memory, actions, distributions = policy.initial_memory(1), [], []
     for row, start in zip(observations, starts, strict=True):
         memory = policy.initial_memory(1) if start else memory

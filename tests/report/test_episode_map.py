@@ -8,9 +8,10 @@ import pytest
 from scipy.spatial.distance import cdist
 
 import pivec
+from packed import unpacked
 from pivec.explanations import ComparisonFolder, cluster_comparison, times_as_far
 from pivec.report import EpisodeMap, episode_map, layout, tsne_map
-from pivec.report.script_data import episode_data, size_of, unpacked
+from pivec.report.script_data import episode_data, size_of
 
 GIVEN, HOSTILE = "<b>run</b>&\x1b[31m", "<b>run</b>&\\x1b[31m"
 ODD = 11  # an episode of the second policy that goes elsewhere

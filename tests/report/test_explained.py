@@ -26,7 +26,7 @@ def frame(tmp_path):
 
 def test_the_page_tells_parts_times_and_shifts():
     page = pair_html(made.difference_of(), "pivec explain out ppo/20000 a2c/5000")
-    text = " ".join(Elements(page).text)
+    text = " ".join(Elements(page).text).replace("\u00a0", " ")
     assert "are 0.25 apart (0.22 to 0.29); 1 region makes up 78 % of it" in text
     assert "pole angle 0.08 to 0.15, cart velocity below −0.9" in text
     assert "2 other regions together" in text

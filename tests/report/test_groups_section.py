@@ -64,7 +64,11 @@ def test_without_a_test_there_are_no_behaviours(make_report):
 
 
 def test_groups_are_shown_with_their_runs(make_report):
-    text = report_html(make_report(groups=compared(group("<i>", 3), group("ppo", 3))))
+    report = make_report()
+    vars(report)["groups"] = compared(group("<i>", 3), group("ppo", 3))  # which it computes
+    text = report_html(report).replace("\u00a0", " ")
+    assert "&lt;i&gt; and ppo cannot be distinguished with 3 + 3 runs" in text
+    assert "at least 4 + 4" in text
     assert "Groups explain 62 % of the variance between runs (20 % by chance), p = 0.1" in text
     assert "p cannot fall below 0.1" in text
     assert "&lt;i&gt;-0, &lt;i&gt;-1, &lt;i&gt;-2" in text

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import pivec
+from packed import unpacked
 from pivec.report import report_html, write_results
 from pivec.report.pages import Pictures, json_for_script, web_folder
-from pivec.report.script_data import unpacked
 from pivec.statistics import Travel
 
 PAYLOADS = [

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import pivec.report.script_data as module
-from pivec.report.script_data import TOLERANCE, rounded_points, unpacked
+from packed import unpacked
+from pivec.report.script_data import TOLERANCE, rounded_points
 
 
 def squares(rows):

@@ -10,10 +10,10 @@ import pytest
 
 import pivec.report.findings as module
 import pivec.report.script_data as script_data
+from packed import unpacked
 from pivec.characterizations import Space, characterization, measure
 from pivec.explanations import explain_pair, explain_run, feature_histograms, share_intervals
 from pivec.report import Findings, decomposition_data, page_data, pair_spreads, run_story
-from pivec.report.script_data import unpacked
 from pivec.run_log import RunLog
 from pivec.states import Store, VisitedStates
 

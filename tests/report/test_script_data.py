@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 import pivec.report.script_data as module
+from packed import unpacked
 from pivec.characterizations import Measured, Space, characterization, measure, names
 from pivec.errors import UsageError
 from pivec.report import Findings, page_data
-from pivec.report.script_data import all_pairs, numbers, text, unpacked
+from pivec.report.script_data import all_pairs, numbers, text
 from pivec.run_log import RunLog
 from pivec.states import VisitedStates
 

@@ -10,6 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from packed import unpacked
 from pivec.report import (
     PairRow,
     map_figure,
@@ -19,7 +20,6 @@ from pivec.report import (
     write_pairs_csv,
 )
 from pivec.report.distance_figures import travel_figure
-from pivec.report.script_data import unpacked
 from pivec.statistics import Pairs, Travel
 
 # Two clusters: 0, 1, 2 are near each other, and so are 3 and 4.

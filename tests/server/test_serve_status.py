@@ -17,10 +17,10 @@ import pytest
 from served_folders import LABELS, client_of, describe, leave, opened
 
 import pivec
+from packed import unpacked
 from pivec.errors import UsageError
 from pivec.report import RELOAD, Findings, measure_space
 from pivec.report.pages import fingerprint
-from pivec.report.script_data import unpacked
 from pivec.run_log import RunLog
 from pivec.workflows.watch import FirstCheckpoints
 

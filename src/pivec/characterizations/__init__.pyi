@@ -15,7 +15,9 @@ from pivec.characterizations.decomposition import WIDE as WIDE
 from pivec.characterizations.decomposition import Decomposition as Decomposition
 from pivec.characterizations.decomposition import decomposition_figure as decomposition_figure
 from pivec.characterizations.decomposition import share_ends as share_ends
+from pivec.characterizations.descriptions import STRATA as STRATA
 from pivec.characterizations.descriptions import Descriptions as Descriptions
+from pivec.characterizations.measurement import MAX_LEFT_OUT as MAX_LEFT_OUT
 from pivec.characterizations.measurement import WHOLE as WHOLE
 from pivec.characterizations.measurement import Measured as Measured
 from pivec.characterizations.measurement import measure as measure

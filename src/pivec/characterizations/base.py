@@ -240,6 +240,8 @@ class Characterization(BaseEstimator):
         sampling.warn_of_spread(self, ordered, spreads, squares)
         scatter = self._scatter(ordered, squared_euclidean)
         both = spreads[0].column, spreads[-1]
+        if pairs := sampling.paired(self, ordered, moved):
+            variance, both = pairs
         squared = self.traits.squared
         points = sampling.corrected_points(ordered)
         upper = squared_euclidean(points[0], points[-1]) if points else None
@@ -274,12 +276,18 @@ class Characterization(BaseEstimator):
 
     @checked
     def test(
-        self, a: VisitedStates, b: VisitedStates, permutations: Count = 999, seed: Seed = 0
+        self,
+        a: VisitedStates,
+        b: VisitedStates,
+        permutations: Count = 999,
+        seed: Seed = 0,
+        strata: NDArray[Any] | None = None,
     ) -> PermutationTest:
         """Test whether the policy of ``a`` and that of ``b`` behave the same.
 
         Under that hypothesis episodes are exchangeable. The p-value is exact for any distribution
-        of episodes, and at least 1 / (permutations + 1).
+        of episodes, and at least 1 / (permutations + 1). With ``strata``, those of the episodes of
+        either policy (see `pivec.states.paired`), only episodes of the same stratum are exchanged.
 
         Examples
         --------
@@ -290,7 +298,7 @@ class Characterization(BaseEstimator):
         >>> Visitation(n_components=4).fit(data).test(data[0], data[1]).p_value < 0.01
         True
         """
-        return sampling.permutation_test(self, a, b, permutations, seed)
+        return sampling.permutation_test(self, a, b, permutations, seed, strata)
 
     @checked
     def decompose(

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pivec.characterizations.descriptions import Descriptions
-from pivec.characterizations.sampling import check_single, effective_episodes
+from pivec.characterizations.sampling import check_single, common_strata, effective_episodes
 from pivec.figures import (
     GROUP_PALETTE,
     INK,
@@ -27,7 +27,7 @@ from pivec.figures import (
 )
 from pivec.results import Result, Row, plain
 from pivec.states import VisitedStates, regrouped
-from pivec.statistics import Parts, parts_of
+from pivec.statistics import Parts, parts_of, within_strata
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -212,11 +212,15 @@ def decomposed(
         _influences(policies.differences(rests[0], second)),
         _influences(policies.differences(first, rests[1])),
     ]
+    strata, degrees = common_strata([a, b]), freedom
+    if strata is not None and len(strata) > 1:
+        rows, dof = within_strata((moved[0] + moved[1]).reshape(len(strata), -1), strata)
+        moved, degrees = [rows.reshape(moved[0].shape)], [dof]
 
     def parts(blocks: Callable[[Array], Array]) -> Parts:
         """Sum the parts (m, R, C) in the blocks (m, n, size) that ``blocks`` returns."""
         moving = [blocks(side).swapaxes(0, 1) for side in moved]
-        return parts_of(blocks(differences)[0], moving, freedom, level, method.traits.squared)
+        return parts_of(blocks(differences)[0], moving, degrees, level, method.traits.squared)
 
     def columns_of(wanted: Any, place: int) -> list[int]:
         return [c for c, column in enumerate(columns) if column[place] == wanted]
@@ -252,7 +256,7 @@ def decomposed(
         everything = range(n_columns)
         share, spread = own.shares[:2], _variances(own.shares, rests)
         share_low, share_high = share_ends(share, spread, own.usual, episodes, reach)
-        shift, shift_low, shift_high = _shift(own.means, rests, reach)
+        shift, shift_low, shift_high = _shift(own.means, rests, reach, strata)
         return {
             "regions": of_kind(everything),
             "kinds": {kind: of_kind(chosen) for kind, chosen in kinds.items()},
@@ -267,12 +271,12 @@ def decomposed(
             "ranges": own.ranges,
         }
 
-    average_shift = _shift(summary.averages, rests, reach)
+    average_shift = _shift(summary.averages, rests, reach, strata)
     spreads = np.full_like(summary.averages, np.nan)
     if summary.spreads is not None:
         spreads[:] = summary.spreads
     with np.errstate(divide="ignore", invalid="ignore"):  # of a constant feature
-        spread_ratio = np.exp(_shift(np.log(spreads), rests, reach))
+        spread_ratio = np.exp(_shift(np.log(spreads), rests, reach, strata))
     own = by_region(np.arange(n_regions)[:, None], summary)
     found = Decomposition(
         method.name,
@@ -405,10 +409,16 @@ def _variances(values: Array, rests: tuple[slice, slice]) -> Array:
     return variances
 
 
-def _shift(values: Array, rests: tuple[slice, slice], reach: Array) -> tuple[Array, Array, Array]:
+def _shift(
+    values: Array, rests: tuple[slice, slice], reach: Array, strata: NDArray[Any] | None
+) -> tuple[Array, Array, Array]:
     """Second policy minus first, and the ends of its interval."""
-    shift = values[1] - values[0]
-    error = reach.max() * np.sqrt(_variances(values, rests).sum(axis=0))
+    shift, variance = values[1] - values[0], _variances(values, rests).sum(axis=0)
+    if strata is not None and (m := len(strata)) > 1:
+        moved = _influences(values[rests[1]]) - _influences(values[rests[0]])
+        rows, _ = within_strata(moved.reshape(m, -1), strata)
+        variance = (rows**2).sum(axis=0).reshape(shift.shape) / (m * (m - 1))
+    error = reach.max() * np.sqrt(variance)
     return shift, shift - error, shift + error
 
 

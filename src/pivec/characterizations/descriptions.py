@@ -20,6 +20,7 @@ from pivec.results import policies_table
 from pivec.states import VisitedStates
 
 _STARTS = ".starts"
+STRATA = "strata"
 SUMMARY = ("mean_returns", "return_stds", "n_episodes", "n_states")
 
 # Vectors, points and arrays, as `Descriptions` has them.
@@ -92,6 +93,11 @@ class Descriptions:
         """Influences of the episodes of each policy, (n_episodes, n_values) float32 arrays."""
         values, starts, scale = self.values(*Influences.names)
         return Influences(values, starts, scale, np.arange(len(self)))
+
+    def stratified(self, strata: NDArray[np.int64]) -> Descriptions:
+        """The same with the strata of episodes, which are those of all policies, in this order."""
+        rows = np.tile(strata, (len(self), 1))
+        return replace(self, arrays={**self.arrays, STRATA: rows})
 
     def select(self, rows: Sequence[int] | NDArray[Any]) -> Descriptions:
         """Select policies by number."""

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pivec.characterizations.base import Array, Characterization, Rows, Side
-from pivec.characterizations.descriptions import Descriptions
+from pivec.characterizations.descriptions import STRATA, Descriptions
 from pivec.characterizations.sampling import unbiased_points
 from pivec.errors import PivecWarning
 from pivec.parallel import make_engine, single_threaded_blas
@@ -281,6 +281,7 @@ def _travels(
         not method.traits.squared
         or described.points is None
         or "influences" not in described.arrays
+        or STRATA in described.arrays  # errors of paired checkpoints are not independent
     ):
         return runs
     influences, points, noise = described.influences, described.points, None

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pivec.characterizations.descriptions import (
+    STRATA,
     Description,
     Descriptions,
     Influences,
@@ -28,11 +29,13 @@ from pivec.parallel import single_threaded_blas
 from pivec.policies import canonical_order
 from pivec.states import VisitedStates, over_policies, policy_ranges, regrouped, starts_of
 from pivec.statistics import (
+    NO_SPREAD,
     PermutationTest,
     Spread,
     directional_variances,
     gram_spread,
     mean_differences,
+    paired_spread,
     paired_squares,
     paired_variances,
     permuted_divisions,
@@ -198,6 +201,43 @@ def in_order(side: Side) -> tuple[Rows, Side, Moved]:
     return order, side.without_influences().select(order), moved
 
 
+def common_strata(sides: Sequence[Side]) -> NDArray[Any] | None:
+    """Strata of the episodes of all policies; None if these are not paired."""
+    known = [side.arrays.get(STRATA) for side in sides if isinstance(side, Descriptions)]
+    rows = [row for strata in known if strata is not None for row in strata]
+    if not rows:
+        return None
+    if len(rows) < sum(map(len, sides)) or any(not np.array_equal(row, rows[0]) for row in rows):
+        raise UsageError(
+            "expected policies whose episodes are paired with each other, but their strata differ: "
+            "describe them together"
+        )
+    strata: NDArray[Any] = rows[0]
+    return strata
+
+
+def paired(
+    method: Characterization, sides: Sequence[Descriptions], moved: Sequence[Moved]
+) -> tuple[Array, tuple[Spread, Spread]] | None:
+    """Variances of all distances and the spread of the differences, (n, m), of paired episodes.
+
+    None if episodes are not paired.
+    """
+    if (strata := common_strata(sides)) is None:
+        return None
+    points = [side.values(method.traits.coordinates)[0] for side in sides]
+    i, j = np.triu_indices(len(sides[0]), 1)
+    if len(sides) > 1:
+        i, j = map(np.ravel, np.indices((len(sides[0]), len(sides[1]))))
+    found = paired_spread((moved[0], moved[-1]), (points[0], points[-1]), i, j, strata)
+    whole = np.zeros((5, len(sides[0]), len(sides[-1])))
+    whole[:, i, j] = found[0], *vars(found[1]).values()
+    if len(sides) == 1:
+        whole[:, j, i] = whole[:, i, j]
+        whole[4] += np.eye(len(whole[4]))
+    return whole[0], (Spread(*whole[1:]), NO_SPREAD)
+
+
 def measured(
     method: Characterization, sides: Sequence[Side], moved: Sequence[Moved]
 ) -> tuple[Array, Array, list[Spread], Array | None]:
@@ -305,7 +345,8 @@ def without_noise(method: Characterization, described: Descriptions, distances: 
     if "half_noise" in described.arrays:
         squares = squared_euclidean(rows, rows)
     warn_of_spread(method, [described], [spread], squares)
-    noise = np.add.outer(spread.trace, spread.trace)
+    pairs = paired(method, [described], [described.influences])
+    noise = np.add.outer(spread.trace, spread.trace) if pairs is None else pairs[1][0].trace
     np.subtract(squares, noise, out=squares, where=~np.isnan(noise))
     np.fill_diagonal(squares, 0.0)
     return squares if squared else np.sqrt(np.maximum(squares, 0.0))
@@ -383,7 +424,12 @@ def _squares(method: Characterization, a: Descriptions, b: Descriptions) -> Arra
 
 
 def permutation_test(
-    method: Characterization, a: VisitedStates, b: VisitedStates, permutations: int, seed: int
+    method: Characterization,
+    a: VisitedStates,
+    b: VisitedStates,
+    permutations: int,
+    seed: int,
+    strata: NDArray[Any] | None = None,
 ) -> PermutationTest:
     """Test by permuting the episodes of two policies."""
     check_single(a, b)
@@ -391,7 +437,7 @@ def permutation_test(
         raise UsageError(f"{method.name} has no test: {method.traits.no_test}")
     distance = float(method.distances(a, b)[0, 0])
     divisions = permuted_divisions(
-        a.n_episodes, b.n_episodes, permutations, np.random.default_rng(seed)
+        a.n_episodes, b.n_episodes, permutations, np.random.default_rng(seed), strata
     )
     permuted = _permuted_distances(method, a, b, divisions)
     return PermutationTest(share_as_large(permuted), distance, permutations)
@@ -455,6 +501,8 @@ def warn_of_spread(
             others = f" and {chosen.sum() - 1} more have" if chosen.sum() > 1 else " has"
             _warn(f"{labels[int(chosen.argmax())]!r}{others} {reason}")
     i, j = np.nonzero(squares == 0.0) if pairs is None else (p[squares == 0.0] for p in pairs)
+    if common_strata(sides) is not None:
+        return  # identical pairs are no copies
     copies = spreads[0].trace[i] + spreads[-1].trace[j] > 0.0
     if len(sides) == 1:
         copies &= i < j

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pivec.characterizations.base import Characterization, characterization
-from pivec.characterizations.descriptions import SUMMARY, Descriptions, encode_influences
+from pivec.characterizations.descriptions import SUMMARY, Descriptions
 from pivec.errors import BadStore, UsageError
 from pivec.files import Budget, atomic_write, broken_link, make_folder, open_regular
 from pivec.policies import PolicyInfo, natural_key, unpack_npz
@@ -113,22 +113,14 @@ class Space:
                 size = os.fstat(file.fileno()).st_size
                 arrays = unpack_npz(file, Budget(size, str(path)), "biufU")
             index = json.loads(arrays.pop("index").tobytes())
-            if int(index["format"]) > FORMAT:
+            if int(index["format"]) != FORMAT:
                 raise BadStore(
-                    f"{path} has format {index['format']}, but this version of pivec reads up to "
-                    f"{FORMAT}: upgrade pivec"
-                )
-            if index["method"] == "visitation" and "of" not in index["parameters"]:
-                raise BadStore(
-                    f"{path} was made by an earlier version of pivec, which described states "
-                    "without their steps: compare the policies again"
+                    f"{path} has format {index['format']}, but this version of pivec reads format "
+                    f"{FORMAT}: use the version that wrote it, or compare the policies again"
                 )
             # The archive has a checksum of each array, but not of their names.
             if index["sha256"] != _checksum(arrays):
                 raise ValueError("it does not match its checksum")
-            if int(index["format"]) < 3 and (name := "described.influences") in arrays:
-                floats, starts = arrays[name], arrays[name + ".starts"]
-                arrays[name], arrays[name + ".scale"] = encode_influences(floats, starts)
             return cls._build(index, arrays)
         except BadStore:
             raise
@@ -211,6 +203,7 @@ _LAYOUT = {
     "described.influences": "?i2 *E I",
     "described.influences.scale": "?f8>0 P",
     "described.effective_episodes": "?f8>0 P",
+    "described.strata": "?i8 P E",
 }
 _ARRAY = re.compile(r"(\??)(U|[biuf]\d)([^ ]*)(.*)")
 _CONDITIONS: dict[str, Callable[[NDArray[Any]], Any]] = {
@@ -291,6 +284,10 @@ def _check_arrays(method: Characterization, arrays: Mapping[str, NDArray[Any]], 
         for name in ("described.influences.scale", "described.effective_episodes"):
             if name not in arrays:
                 raise ValueError(f"{name} is missing")
+    if (strata := arrays.get("described.strata")) is not None:
+        counts = np.diff(arrays["described.influences.starts"])
+        if (strata != strata[0]).any() or (counts != strata.shape[1]).any():
+            raise ValueError("strata do not fit the episodes")
 
 
 def grown_space(space: Space, new: Descriptions, infos: Sequence[PolicyInfo]) -> Space:

@@ -25,6 +25,7 @@ from pivec.cli.options import (
     with_options,
 )
 from pivec.errors import UsageError
+from pivec.files import make_folder
 from pivec.options import (
     CollectOptions,
     DescribeOptions,
@@ -52,15 +53,22 @@ def demo(
     quiet: Quiet = False,
     **options: Any,
 ) -> None:
-    """Compare the bundled policies: PPO and A2C checkpoints, and random policies."""
+    """Compare the bundled policies: PPO and A2C checkpoints, and random policies.
+
+    The policies are copied to DIR/policies/, for trying the other commands.
+    """
+    import shutil
     from importlib.resources import files
 
     bundled = Path(str(files("pivec") / "demo_policies"))
     known = sorted(path.name for path in bundled.iterdir() if path.is_dir())
     if env not in known:
         raise UsageError(f"the demo has policies for {' and '.join(known)}, but not for {env!r}")
-    policies = [str(bundled / env), "random:2"]
-    _compare(env, policies, out, quiet, options | {"episodes": episodes, "seed": seed})
+    copies = make_folder(out / "policies" / env)
+    shutil.copytree(bundled / env, copies, dirs_exist_ok=True)
+    _compare(
+        env, [str(copies), "random:2"], out, quiet, options | {"episodes": episodes, "seed": seed}
+    )
 
 
 @with_options(CollectOptions, DescribeOptions, PrecisionOptions, FigureOptions)
@@ -71,9 +79,10 @@ def compare(
 
     Example: pivec compare CartPole-v1 'runs/**/*.zip' random --out out
 
-    For recorded data, give states.parquet, 'demos/*.hdf5', minari:NAME or a STORE. Run the same
-    command again to resume, or with more --episodes to add episodes. Writes states/, space/,
-    distances.csv, pairs.csv, map.csv, map.png, distances.png, report.html and run.json to DIR.
+    For recorded data, give states.parquet, 'demos/*.hdf5', a LeRobot dataset, minari:NAME or a
+    STORE. Run the same command again to resume, or with more --episodes to add episodes. Writes
+    states/, space/, distances.csv, pairs.csv, map.csv, map.png, distances.png, report.html and
+    run.json to DIR.
     """
     env, policies = env_and_policies(sources)
     _compare(env, policies, out, quiet, options)
@@ -83,6 +92,7 @@ def _compare(
     env: str | None, policies: list[str], out: Path, quiet: bool, options: dict[str, Any]
 ) -> None:
     from pivec.characterizations import background_words
+    from pivec.cli.explain import illustrate
     from pivec.report import print_environment, print_normalisers, print_summary
     from pivec.run_log import RunLog
     from pivec.workflows.comparison import compare as run
@@ -96,6 +106,7 @@ def _compare(
         print_summary(result.findings)
         if words := background_words(RunLog(out).settings):
             say(words)
+    illustrate(result, options["format"], not quiet)
     say(f"Report: {result.report}")
 
 
@@ -120,18 +131,38 @@ def same(
         list[str] | None,
         typer.Option(
             metavar="X|VIEW=X",
-            help="Largest distance that does not matter, in all views or in one \\[0.02; length "
-            "and return 0.04, kinds 0.05]; repeatable",
+            help="Largest distance that does not matter, in all views or in one \\[0.02; length, "
+            "return and outcomes 0.04, kinds 0.05]; repeatable",
         ),
     ] = None,
     view: Annotated[
         list[str] | None,
         typer.Option(
             help="Compare in this view only: moves, kinds, order, features, pairs, length, return, "
-            "or a single feature; repeatable"
+            "rates (outcomes such as success), outcomes (other numbers), or a single feature or "
+            "outcome; repeatable"
+        ),
+    ] = None,
+    pair: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Compare episodes of the same [bold]seed[/bold] (which policies are then run "
+            "with), task or other outcome with each other",
         ),
     ] = None,
     level: Level = 0.95,
+    decide: Annotated[
+        bool,
+        typer.Option(
+            "--decide",
+            help="Play until the verdict is clear, instead of --episodes; errors are as rare as "
+            "for a fixed number",
+        ),
+    ] = False,
+    at_most: Annotated[
+        int, typer.Option(metavar="N", min=1, help="With --decide: the most episodes per policy")
+    ] = 2000,
     as_json: Json = False,
     junit: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the result as a JUnit test")
@@ -142,7 +173,8 @@ def same(
     """Test whether two policies behave the same.
 
     They are compared in several views: moves (states and steps), kinds of episodes, order within
-    episodes, each feature, pairs of features, the length of episodes and the return.
+    episodes, each feature, pairs of features, the length of episodes, the return and other
+    outcomes, such as success.
 
     [bold]Same[/bold] (exit code 0): the distance is below its margin in every view, with 95 %
     confidence.
@@ -180,7 +212,10 @@ def same(
             against=against,
             margin=_margins(margin or []),
             views=view or (),
+            pair=pair,
             level=level,
+            decide=decide,
+            at_most=at_most,
             progress=not quiet,
             **options,
         )

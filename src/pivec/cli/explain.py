@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+import os
+import shlex
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -25,7 +27,7 @@ from pivec.cli.options import (
     with_options,
 )
 from pivec.errors import PivecError, UsageError
-from pivec.files import make_folder
+from pivec.files import file_name, make_folder
 from pivec.options import EngineOptions, FigureOptions, ReplayOptions
 from pivec.parallel import on_engine
 from pivec.terminal import say
@@ -34,12 +36,20 @@ from pivec.text import n_policies
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from pivec.explanations import Clip, Overview, PairExplanation
-    from pivec.report import Links
+    from pivec.explanations import Clip, Overview, PairExplanation, Unusual
     from pivec.workflows import Comparison
 
+Page = Callable[..., str]  # of a result, the command, and the links to other pages
 _BEHAVIOURS = 8  # whose typical policies are filmed
 
+FolderOrData = Annotated[
+    Path,
+    typer.Argument(
+        metavar="DIR|DATA",
+        help="An output folder of `pivec compare`, a space, or recorded data such as a LeRobot "
+        "dataset.",
+    ),
+]
 Pair = Annotated[
     list[str] | None,
     typer.Argument(
@@ -118,9 +128,8 @@ def explain(
     Writes explain.html, explain.json, explain.png and the pictures to DIR/explain/.
     """
     from pivec.explanations import FOLDER, pair_folder
-    from pivec.files import check_folder, file_name
+    from pivec.files import check_folder
     from pivec.report import (
-        Links,
         group_explanation_html,
         overview_html,
         pair_html,
@@ -138,7 +147,7 @@ def explain(
     comparison = load_comparison(folder)
     result: Any
     show: Callable[[Any], None]
-    page: Callable[[Any, str, Links], str]
+    page: Page
     name, show, page = "", print_overview, overview_html
     if run is not None:
         result = comparison.explain_run(run, level=level)
@@ -162,8 +171,7 @@ def explain(
         show(result)
     progress, replay = not (quiet or as_json), ReplayOptions(**options)
     result = _with_media(result, comparison, home, frames, clips, replay, progress)
-    html = page(result, command_line(), Links(comparison.folder, home / "explain.html"))
-    _write(home / "explain", result.to_json(), result.figure(), kind, html, as_json)
+    _publish(comparison, result, home / "explain.html", page, kind, as_json)
     if not as_json:
         print_written(home, result)
     _update_site(comparison, home, as_json)
@@ -234,25 +242,26 @@ def _with_media(
     return replace(result, differences=pairs, behaviours=films)
 
 
-def _write(
-    stem: Path,
-    content: dict[str, Any],
-    figure: Figure,
-    kind: str,
-    page: str = "",
-    as_json: bool = False,
-) -> None:
-    """Write a result as JSON, figure and page, and print the JSON if that is asked for."""
+def _write(stem: Path, content: dict[str, Any], figure: Figure, kind: str) -> None:
+    """Write a result as JSON and figure."""
     from pivec.figures import save_figure
     from pivec.files import atomic_write, make_folder
-    from pivec.report import say_json, write_page
 
     make_folder(stem.parent)
     with atomic_write(stem.with_suffix(".json"), "w") as file:
         json.dump(content, file, indent=1, allow_nan=False)
     save_figure(figure, stem.with_suffix(f".{kind}"))
-    if page:
-        write_page(stem.with_suffix(".html"), page)
+
+
+def _publish(
+    comparison: Comparison, result: Any, file: Path, page: Page, kind: str, as_json: bool
+) -> None:
+    """Write a result as JSON, figure and page, and print the JSON if that is asked for."""
+    from pivec.report import Links, say_json, write_page
+
+    content = result.to_json()
+    _write(file.with_suffix(""), content, result.figure(), kind)
+    write_page(file, page(result, command_line(), Links(comparison.folder, file)))
     if as_json:
         say_json(content)
 
@@ -308,15 +317,14 @@ def regions(
 
     Writes regions.json, regions.png and regions.html.
     """
-    from pivec.report import Links, print_regions, regions_html
+    from pivec.report import print_regions, regions_html
     from pivec.workflows import load_comparison
 
     kind, comparison = figure_format(options), load_comparison(folder)
     home = make_folder(out or comparison.folder)
     pictures = home / "frames" if frames else None
     result = comparison.regions(frames=pictures, progress=not quiet, **options)
-    page = regions_html(result, Links(comparison.folder, home / "regions.html"))
-    _write(home / "regions", result.to_json(), result.figure(), kind, page, as_json)
+    _publish(comparison, result, home / "regions.html", regions_html, kind, as_json)
     if not (quiet or as_json):
         print_regions(result, top)
     if not as_json:
@@ -328,7 +336,7 @@ def regions(
 
 @with_options(ReplayOptions, FigureOptions)
 def unusual(
-    folder: FolderArgument,
+    folder: FolderOrData,
     labels: Names = None,
     *,
     top: Annotated[int, typer.Option(help="Number of episodes to list", min=1)] = 10,
@@ -341,7 +349,7 @@ def unusual(
     quiet: Quiet = False,
     **options: Any,
 ) -> None:
-    """Find unusual episodes of each policy, and states outside the space.
+    """Find unusual episodes of each policy or of a dataset, and states outside the space.
 
     [bold]times as far[/bold]: the distance of an episode from the others of its policy, relative to
     the policy's median episode.
@@ -351,12 +359,21 @@ def unusual(
 
     Example: pivec unusual pivec-out ppo-0/step_100096 --clips
 
-    Writes unusual.json, unusual.png and unusual.html.
-    """
-    from pivec.report import Links, print_unusual, unusual_html
-    from pivec.workflows import load_comparison
+    Recorded data are compared first, with results in pivec-out: pivec unusual demos/
 
-    kind, comparison = figure_format(options), load_comparison(folder)
+    Writes unusual.json, unusual.png and unusual.html; for LeRobot datasets also delete-NAME.json,
+    the settings of lerobot-edit-dataset to delete episodes at least twice as far as usual.
+    """
+    from pivec.report import print_unusual, unusual_html
+    from pivec.states import is_recorded
+    from pivec.workflows import compare, load_comparison
+
+    kind, name = figure_format(options), os.fspath(folder)
+    if is_recorded(name) and not (folder / "space").exists() and not (folder / "states").exists():
+        shown = not (quiet or as_json)
+        comparison = compare([name], out=out or Path("pivec-out"), progress=shown)
+    else:
+        comparison = load_comparison(folder)
     home = make_folder(out or comparison.folder)
     result = comparison.unusual(
         labels,
@@ -365,13 +382,66 @@ def unusual(
         progress=not (quiet or as_json),
         **options,
     )
-    page = unusual_html(result, command_line(), Links(comparison.folder, home / "unusual.html"))
-    _write(home / "unusual", result.to_json(), result.figure(), kind, page, as_json)
+    _publish(comparison, result, home / "unusual.html", unusual_html, kind, as_json)
     if not (quiet or as_json):
         print_unusual(result)
+    for words in _write_deletions(comparison, result, home):
+        if not as_json:
+            say(words)
     if not as_json:
         say(f"Page: {home / 'unusual.html'}")
     _update_site(comparison, home, quiet or as_json)
+
+
+def illustrate(comparison: Comparison, kind: str, progress: bool) -> None:
+    """Show frames of datasets with videos: of regions, and clips of unusual episodes."""
+    from pivec.report import regions_html, unusual_html
+    from pivec.states import is_filmed
+    from pivec.states.robots import import_av
+
+    known = comparison.space.descriptions.policies
+    if not any(map(is_filmed, known)) or not comparison.stored.has_regions:
+        return
+    home, notes = comparison.folder, list[str]()
+    try:
+        import_av()
+        regions = comparison.regions(frames=home / "frames", progress=progress)
+        _publish(comparison, regions, home / "regions.html", regions_html, kind, False)
+        unusual = comparison.unusual(clips=home / "clips", progress=progress)
+        _publish(comparison, unusual, home / "unusual.html", unusual_html, kind, False)
+        notes = [*regions.notes, *unusual.notes]
+    except PivecError as error:
+        notes = [f"not everything has pictures: {error}"]
+    for note in dict.fromkeys(notes):
+        say(f"Note: {note}")
+    _update_site(comparison, home, True)
+
+
+def _write_deletions(comparison: Comparison, result: Unusual, home: Path) -> Iterator[str]:
+    """Write which episodes of LeRobot datasets to delete, as LeRobot takes it; say how."""
+    from pivec.files import atomic_write
+    from pivec.report import UNUSUAL
+    from pivec.states import dataset_episode
+
+    for info in comparison.space.descriptions.policies:
+        kind, _, folder = info.source.partition(":")
+        if kind != "lerobot" or info.label not in {row.policy for row in result.policies}:
+            continue
+        rows = [row for row in result.episodes if row.policy == info.label and row.times >= UNUSUAL]
+        if not rows:
+            yield f"No episode of {info.label} is {UNUSUAL:g} times as far as usual: none to delete"
+            continue
+        episodes = sorted(dataset_episode(info, row.episode) for row in rows)
+        root = os.path.abspath(os.path.expanduser(folder))
+        known = {"repo_id": info.label, "root": root, "new_repo_id": f"{info.label}_edited"}
+        edit = {"type": "delete_episodes", "episode_indices": episodes}
+        file = home / f"delete-{file_name(info.label)}.json"
+        with atomic_write(file, "w") as written:
+            json.dump(known | {"operation": edit}, written, indent=1)
+        flags = known | {f"operation.{name}": str(value) for name, value in edit.items()}
+        words = [word for name, value in flags.items() for word in (f"--{name}", value)]
+        command = shlex.join(["lerobot-edit-dataset", *words])
+        yield f"To delete the {len(rows)} farthest episodes of {info.label} ({file}): {command}"
 
 
 @with_options(EngineOptions, FigureOptions)

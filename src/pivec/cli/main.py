@@ -59,7 +59,7 @@ for command in (
     app.command(name=command.__name__.rstrip("_"), cls=_Command)(command)
 app.add_typer(states.store_app, name="store")
 
-_SHORT = 200  # characters of a warning that is said again, or is not pivec's own
+_SHORT = 200  # characters of a warning of another package
 
 
 @app.callback(invoke_without_command=True)
@@ -91,7 +91,7 @@ def run(app: typer.Typer, name: str) -> None:
             try:
                 code = app(args=arguments, prog_name=name, standalone_mode=False)
             finally:
-                _count(notices)
+                _warn_of_others(notices)
     except KeyboardInterrupt:
         code = STOPPED
     except Exception as error:  # the last line of defence: a sentence, not a traceback
@@ -110,13 +110,13 @@ def _warn(notice: CollectedWarning) -> None:
         say(f"pivec: warning: {notice.text}", error=True)
 
 
-def _count(notices: WarningCollector) -> None:
-    """After the result, print how often warnings occurred, and warnings of other packages."""
+def _warn_of_others(notices: WarningCollector) -> None:
+    """After the result, print the warnings of other packages, and how often they occurred."""
     for notice in notices.rows:
-        times = f" ({notice.times} times)" if notice.times > 1 else ""
-        kind = "warning" if notice.own else f"{notice.kind} from another package"
-        if times or not notice.own:
-            say(f"pivec: {kind}{times}: {shortened(notice.text, _SHORT)}", error=True)
+        if not notice.own:
+            times = f" ({notice.times} times)" if notice.times > 1 else ""
+            text = f"{notice.kind} from another package{times}: {notice.text}"
+            say(f"pivec: {shortened(text, _SHORT)}", error=True)
 
 
 def _explain(error: BaseException) -> int:

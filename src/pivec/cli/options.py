@@ -95,8 +95,9 @@ Sources = Annotated[
         help="ENV: a Gymnasium id, module:function or pettingzoo:MODULE; omit it for recorded "
         "data, or if the policy files name it. SOURCE: checkpoints by path, folder or quoted glob "
         "('runs/**/*.zip'), [bold]random[/bold] (random:3 for three), [bold]module:object[/bold], "
-        "a store, a table (.parquet, .csv, .npz, .hdf5) or minari:NAME; [bold]POLICY@ENV[/bold] or "
-        "POLICY@KEY=VALUE to run it in another environment.",
+        "hf:OWNER/NAME, wandb:ENTITY/PROJECT/ARTIFACT, a store, a table (.parquet, .csv, .npz, "
+        ".hdf5), a LeRobot dataset (a folder or lerobot:OWNER/NAME) or minari:NAME; "
+        "[bold]POLICY@ENV[/bold] or POLICY@KEY=VALUE to run it in another environment.",
         autocompletion=complete_source,
         show_default=False,
     ),
@@ -216,15 +217,15 @@ def env_and_policies(sources: Sequence[str]) -> tuple[str | None, list[str]]:
     """
     import gymnasium
 
-    from pivec.policies import is_policy_file, split_environment
+    from pivec.policies import HUB, is_policy_file, split_environment
     from pivec.rollouts import GAME
     from pivec.states import is_recorded
 
     env, *policies = sources
     if env not in gymnasium.registry and not env.startswith(GAME):
         path = Path(env).expanduser()
-        is_source = path.exists() or is_policy_file(path) or glob.has_magic(env)
-        if is_source or is_recorded(env) or split_environment(env)[1] is not None:
+        named = HUB.fullmatch(env) or path.exists() or is_policy_file(path) or glob.has_magic(env)
+        if named or is_recorded(env) or split_environment(env)[1] is not None:
             return None, list(sources)
     elif not policies and not os.path.exists(env):
         raise UsageError(

@@ -90,11 +90,12 @@ def _render(
     return len(record_episodes(replayer, wanted, folder, show))
 
 
-def _say_collected(data: Any, store: Path) -> None:
+def _say_collected(data: Any, store: Path | None) -> None:
     from pivec.states import without_credentials
 
     say(f"{data.n_policies} policies, {data.n_episodes} episodes, {data.n_states} states")
-    say(f"Store: {without_credentials(store)}")
+    if store is not None:
+        say(f"Store: {without_credentials(store)}")
 
 
 @with_options(TableOptions)
@@ -103,13 +104,20 @@ def import_(
         list[str],
         typer.Argument(
             metavar="DATA...",
-            help="Tables (.parquet, .csv, .feather, .arrow), arrays (.npz, .npy) and D4RL's .hdf5, "
-            "by path, folder or quoted glob; npz:DIR, minari:NAME or store:DIR.",
+            help="Tables (.parquet, .csv, .jsonl, .feather, .arrow), arrays (.npz, .npy), .hdf5 of "
+            "D4RL and robomimic, and LeRobot datasets, by path, folder or quoted glob; npz:DIR, "
+            "minari:NAME, lerobot:OWNER/NAME, rlds:DIR or store:DIR.",
         ),
     ],
     *,
-    out: StoreFolder,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="STORE", parser=folder_name, help="Store to create or extend"),
+    ] = None,
     env: Annotated[str, typer.Option(help="The environment the data come from")] = "",
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print how the data are understood; write nothing")
+    ] = False,
     max_states_per_policy: Annotated[
         int | None,
         typer.Option(
@@ -122,25 +130,31 @@ def import_(
 ) -> None:
     """Import recorded states into a store; nothing is simulated.
 
-    The columns of a table are found by name: policy, group, training_step, episode, step, return or
-    reward, action; all other numeric columns are features. Files written by `pivec export` are
-    restored exactly.
+    The columns of a table are found by name: policy, algo, run, training_step, episode, step,
+    return or reward, action, success; obs_0, observation.x, ... or else all other numeric columns
+    are features. --dry-run prints what was found. Files written by `pivec export` are restored
+    exactly.
 
-    A .npz, .npy or .hdf5 file is one policy. A Minari dataset is one policy; with minari:NAME#KEY
-    it is one policy for each value of KEY in the metadata of its episodes.
+    A .npz, .npy or .hdf5 file is one policy, and so are a LeRobot dataset and .npy files of a
+    folder that are named obs, actions, dones or have an episode each. A Minari dataset is one
+    policy; with minari:NAME#KEY it is one policy for each value of KEY in the metadata of its
+    episodes.
     """
+    if out is None and not dry_run:
+        raise UsageError("import needs --out STORE, or --dry-run to write nothing")
     confined.start("pivec.states.readers")  # which takes as long as the imports here
     from pivec.states import import_recorded
 
     result = import_recorded(
         data,
-        out,
+        None if dry_run else out,
         environment=env,
         max_states_per_policy=max_states_per_policy,
         options=TableOptions(**options),
+        progress=True,
     )
     say(shortened(f"States of {', '.join(result.feature_names)}", 200))
-    _say_collected(result, out)
+    _say_collected(result, None if dry_run else out)
 
 
 def export(

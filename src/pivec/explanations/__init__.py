@@ -13,6 +13,7 @@ runs.py         what changed along a training run
 groups.py       what the runs of a group have in common
 unusual.py      episodes that differ from the others of their policy
 kinds.py        kinds of episodes, and each policy's shares of them
+datasets.py     near-duplicates, coverage and drift of recorded episodes
 coverage.py     states outside of what a space covers
 plots.py        the figures
 

@@ -11,6 +11,8 @@ from pivec.explanations.coverage import coverage_radius as coverage_radius
 from pivec.explanations.coverage import measure_coverage as measure_coverage
 from pivec.explanations.coverage import policy_coverage as policy_coverage
 from pivec.explanations.coverage import warn_uncovered as warn_uncovered
+from pivec.explanations.datasets import Datasets as Datasets
+from pivec.explanations.datasets import explore_datasets as explore_datasets
 from pivec.explanations.differences import Difference as Difference
 from pivec.explanations.differences import FeatureHistograms as FeatureHistograms
 from pivec.explanations.differences import Span as Span

@@ -1,4 +1,4 @@
-"""Frames of states and clips of episodes, rendered in processes.
+"""Frames of states and clips of episodes, rendered in processes, or from the videos of a dataset.
 
 An environment that crashes there ends nothing here. Every rendered state is compared with the
 replayed one, so that no picture shows something else.
@@ -37,6 +37,7 @@ if TYPE_CHECKING:  # a process that draws imports nothing of this
     from pivec.explanations.folder import ComparisonFolder
     from pivec.explanations.replay import Replayer
     from pivec.options import Features
+    from pivec.states.robots import Film
 
 Pixels = NDArray[np.uint8]
 Files = dict[Path, bytes]  # contents by path
@@ -69,20 +70,26 @@ class CannotReplay(PivecError):
 
 @dataclass(frozen=True)
 class Replay:
-    """An episode from its seed: all actions, and all states that followed."""
+    """An episode from its seed or film: all actions, and all states that followed."""
 
     label: str  # of the policy, as the fingerprint
     fingerprint: str
-    seed: int
+    seed: int  # -1 if it was recorded elsewhere
     actions: NDArray[Any]  # one row per step
-    states: NDArray[np.float32]  # (n_steps + 1, n_features), as in a store, but not thinned
+    states: NDArray[np.float32]  # (n_steps + 1, n_features), as in a store; thinned only with film
     episode: int | None = None  # its number in the store; None for a seed that is not stored
     seat: tuple[Any, bool] | None = None  # in games: the policy, and whether it is deterministic
+    film: Film | None = None  # what is shown instead of the environment
 
     @property
     def last(self) -> int:
         """The last step, whose state is the terminal one."""
         return len(self.actions)
+
+    @property
+    def origin(self) -> str:
+        """Where the episode comes from, in words."""
+        return f"seed {self.seed}" if self.seed >= 0 else "recorded"
 
     def until(self, step: int) -> Replay:
         """Drop everything after a step."""
@@ -114,7 +121,8 @@ class Segment:
     ) -> Segment:
         """Make a segment whose captions are the names of the regions that it visits, if any."""
         captions = []
-        if comparison is not None and comparison.has_regions:
+        is_whole = len(replay.states) == replay.last + 1
+        if comparison is not None and comparison.has_regions and is_whole:
             regions = comparison.regions_along(replay.states)[first : last + 1]
             captions = [comparison.region_names[k] for k in regions]
         return cls(replay.until(last), first, last, captions, last == replay.last)
@@ -386,6 +394,8 @@ def record_episodes(
 def frame_name(world: Environment, replay: Replay, step: int) -> str:
     """Name a frame by all it depends on: environment, policy, actions and states until then."""
     known = [world.to_json(), gymnasium.__version__, replay.fingerprint, replay.seed, _WIDTH]
+    if replay.film is not None:
+        known += [replay.film.start, replay.episode]
     digest = hashlib.sha256(json.dumps(known, default=repr).encode())
     # States and actions count too: the fingerprint of a function is just its name.
     digest.update(replay.states[: step + 1].tobytes() + replay.actions[:step].tobytes())
@@ -470,8 +480,11 @@ def render(
 
 
 def pictures(scene: Scene, replay: Replay, steps: Collection[int]) -> Iterator[tuple[int, Pixels]]:
-    """Step through a replay; yield each wanted step and its picture."""
+    """Step through a replay, or decode its film; yield each wanted step and its picture."""
     world, view = scene.environment, scene.features
+    if replay.film is not None:
+        yield from replay.film.pictures(steps)
+        return
     try:
         env: Any = world.make(render_mode="rgb_array")
     except EnvironmentFailure as error:

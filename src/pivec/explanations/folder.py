@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pivec.characterizations import BackgroundModel, Space
-from pivec.errors import UsageError
+from pivec.errors import PivecWarning, UsageError
 from pivec.explanations.names import Feature, columns_of, region_names
 from pivec.mixtures import Mixture
 from pivec.policies import PolicyInfo, environment_names, find_policy
-from pivec.states import Store, VisitedStates
+from pivec.states import Store, VisitedStates, paired
 
 FOLDER = "explain"  # of explanations, within that of a comparison
 
@@ -38,7 +39,7 @@ class ComparisonFolder:
         path = Path(getattr(comparison, "folder", comparison))
         space = getattr(comparison, "space", None) or Space.load(path)
         folder = comparison_folder(path)
-        return cls(folder, space, stored_states(folder, space.descriptions.labels))
+        return cls(folder, space, stored_states(folder, space))
 
     @property
     def policies(self) -> Sequence[PolicyInfo]:
@@ -138,10 +139,21 @@ def comparison_folder(path: Path) -> Path:
     return path.parent if within else path
 
 
-def stored_states(folder: Path, labels: Sequence[str]) -> VisitedStates | None:
-    """Load the states that a comparison stored of these policies; None if there are none."""
+def stored_states(
+    folder: Path, space: Space, labels: Sequence[str] | None = None
+) -> VisitedStates | None:
+    """Load the states stored of some policies of a comparison, or of all; None if there are none.
+
+    If it paired episodes, without those that it left out.
+    """
     if not Store.exists(folder / "states"):
         return None
     store = Store(folder / "states")
-    there = [label for label in labels if label in store]
-    return store.load(there) if there else None
+    pair, every = space.collected.get("pair"), space.descriptions.labels
+    there = [label for label in (every if pair or labels is None else labels) if label in store]
+    if not there or not pair:
+        return store.load(there) if there else None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PivecWarning)  # the comparison has warned
+        data, _ = paired(store.load(there), pair)
+    return data if labels is None else data.select([x for x in labels if x in there])

@@ -14,12 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pivec.arguments import Count, checked
-from pivec.characterizations import OFTEN, WHERE, Decomposition, decomposition_figure
+from pivec.characterizations import OFTEN, STRATA, WHERE, Decomposition, decomposition_figure
 from pivec.errors import UsageError
 from pivec.explanations.clips import (
     Clip,
     ClipPlan,
     OnDrawn,
+    Replay,
     Segment,
     best_window,
     clip_jobs,
@@ -41,6 +42,7 @@ from pivec.explanations.rules import Rules, separating_rules
 from pivec.files import file_name
 from pivec.policies import fingerprint_of
 from pivec.results import Explanation, Row, plain
+from pivec.states import is_filmed
 from pivec.statistics import MARGIN, RATE, benjamini_hochberg
 from pivec.text import rounded
 
@@ -321,7 +323,9 @@ def explain_pair(
     notes, motion, rules = [], None, None
     if len(there) == 2:
         both = [comparison.states[label] for label in labels]
-        decomposition = method.decompose(*both, level, top)
+        rows = described.select([0]), described.select([1])
+        is_paired = STRATA in described.arrays  # which the states do not show
+        decomposition = method.decompose(*(rows if is_paired else both), level, top)
         motion = compare_motion(method, both[0], both[1], level)
         rules = separating_rules(method, both[0], both[1], features, level)
     else:
@@ -436,7 +440,8 @@ def _plan_clips(
     explanation: PairExplanation, comparison: ComparisonFolder, replayer: Replayer, n_clips: int
 ) -> list[ClipPlan]:
     """Plan clips of the largest difference, then of both policies from the same seeds."""
-    (a, b), length = explanation.labels, _clip_steps(replayer)
+    (a, b), length = explanation.labels, _clip_steps(replayer, explanation.labels[0])
+    filmed = any(is_filmed(comparison.find(label)) for label in (a, b))
 
     def largest() -> tuple[str, list[Segment]]:
         """Take the segment of each policy in which it differs most from the other."""
@@ -453,7 +458,7 @@ def _plan_clips(
             replay = replayer.stored(label, episode)
             last = min(last, replay.last)
             segments.append(Segment.of(comparison, replay, first, last))
-            seed = f"episode {episode} (seed {replay.seed})"
+            seed = f"episode {episode} ({replay.origin})"
             texts.append(f"{label}, {seed}, steps {first} to {last}")
         caption = (
             f"{texts[0]}; {texts[1]}; two different episodes, chosen because in them "
@@ -461,23 +466,26 @@ def _plan_clips(
         )
         return caption, segments
 
+    def stored(label: str, number: int) -> Replay:
+        return replayer.stored(label, min(number, comparison.states[label].n_episodes - 1))
+
     def same_seed(number: int) -> tuple[str, list[Segment]]:
         """Let both policies play from the seed of the first one's n-th stored episode."""
         if comparison.has_states([a]):
-            first = replayer.stored(a, min(number, comparison.states[a].n_episodes - 1))
+            first = stored(a, number)
             seed = f"the seed of its stored episode {first.episode}"
         else:
             first, seed = replayer.on_seed(a, number), "a seed"
-        replays = first, replayer.on_seed(b, first.seed)
+        replays = first, stored(b, number) if filmed else replayer.on_seed(b, first.seed)
         segments = [
             Segment.of(comparison, replay, 0, min(replay.last, _FROM_START * length))
             for replay in replays
         ]
         ends = " and ".join(str(segment.last) for segment in segments)
-        caption = (
-            f"{a}; {b}; both from seed {first.seed} ({seed}, not chosen for what "
-            f"happens), up to step {ends}"
-        )
+        which = f"both from seed {first.seed} ({seed}, not chosen for what happens)"
+        if filmed:
+            which = f"their episodes {number} (not chosen for what happens)"
+        caption = f"{a}; {b}; {which}, up to step {ends}"
         return caption, segments
 
     plans = []
@@ -486,17 +494,18 @@ def _plan_clips(
         plans.append(ClipPlan.of("Where the difference is largest", largest))
     own = any(comparison.find(label).own_environment for label in explanation.labels)
     start = f"Both from the same {'seed' if own else 'initial state'}"
+    start = "Recorded episodes" if filmed else start
     for number in range(n_clips - len(plans)):
         title = start + (", another episode" if number else "")
         plans.append(ClipPlan.of(title, same_seed, number))
     return plans
 
 
-def _clip_steps(replayer: Replayer) -> int:
+def _clip_steps(replayer: Replayer, label: str) -> int:
     """Return the number of steps that fill a clip in the environment's time."""
-    if replayer.problem():
+    if replayer.problem([label]):
         return _MAX_STEPS  # the clips themselves will say why
-    return min(_MAX_STEPS, max(10, round(_SECONDS * replayer.scene.fps)))
+    return min(_MAX_STEPS, max(10, round(_SECONDS * replayer.scene_of(label).fps)))
 
 
 def plan_first_episode(
@@ -506,8 +515,8 @@ def plan_first_episode(
 
     def first_episode() -> tuple[str, list[Segment]]:
         replay = replayer.stored(label, 0)
-        last = min(replay.last, _FROM_START * _clip_steps(replayer))
-        seed = f"seed {replay.seed}, not chosen for what happens"
+        last = min(replay.last, _FROM_START * _clip_steps(replayer, label))
+        seed = f"{replay.origin}, not chosen for what happens"
         segment = Segment.of(comparison, replay, 0, last)
         return f"{label}, episode 0 ({seed}), up to {last}", [segment]
 
@@ -521,7 +530,7 @@ def plan_episode(
 
     def whole() -> tuple[str, list[Segment]]:
         replay = replayer.stored(label, episode)
-        return f"seed {replay.seed}, {replay.last} steps", [
+        return f"{replay.origin}, {replay.last} steps", [
             Segment.of(comparison, replay, 0, replay.last)
         ]
 

@@ -47,15 +47,10 @@ _GOLDEN = 0.6180339887498949  # its multiples modulo 1 are spread evenly
 
 
 def _titled(
-    width: float,
-    height: float,
-    title: str,
-    environment: str,
-    subtitle: str = "",
-    key: Sequence[Any] = (),
+    width: float, height: float, title: str, result: Any, subtitle: str, key: Sequence[Any] = ()
 ) -> Figure:
-    title = f"{title} in {environment}" if environment else title
-    return headed_figure(width, height, title, subtitle, key)
+    where = f" in {result.environment}" if result.environment else ""
+    return headed_figure(width, height, title + where, subtitle, key)
 
 
 def _beside(axes: Axes, text: str, x: float, y: float, **looks: Any) -> None:
@@ -83,8 +78,7 @@ def run_figure(result: RunExplanation, n_features: int = 3, n_regions: int = 5) 
     n, left, row = len(result.steps), 3.7, 0.82
     rows: list[Track | None] = [None, *features, *regions]
     height = 0.55 + row * len(rows)
-    title = f"What changed along {result.run}"
-    figure = _titled(PAGE, height, title, result.environment, subtitle)
+    figure = _titled(PAGE, height, f"What changed along {result.run}", result, subtitle)
     ticks = np.unique(np.linspace(0, n - 1, min(n, 9)).round().astype(int))
     shown = short_numbers(result.steps)
     for k, track in enumerate(rows):
@@ -166,7 +160,7 @@ def groups_figure(result: GroupExplanation, n_features: int = 4, n_regions: int 
         for name, runs, colour in zip(result.groups, result.runs, colours, strict=True)
     ]  # fmt: skip
     left, top = 3.6, height
-    figure = _titled(10.2, height + 0.08, title, result.environment, subtitle, key)
+    figure = _titled(10.2, height + 0.08, title, result, subtitle, key)
     for block in blocks:
         tall = row * len(block)
         axes = axes_at(figure, left, top - tall, 10.2 - left - 0.4, tall)
@@ -262,7 +256,7 @@ def unusual_figure(result: Unusual) -> Figure:
     tall = 0.46 * len(rows)
     subtitle = "Each dot is an episode; 1 is the median distance from the policy's other episodes"
     left, width = 0.2 + MARGIN + max(map(text_width, literals(labels, 34))), 9.6
-    figure = _titled(width, 0.75 + tall, "Unusual episodes", result.environment, subtitle)
+    figure = _titled(width, 0.75 + tall, "Unusual episodes", result, subtitle)
     axes = axes_at(figure, left, 0.55, width - left - 1.2, tall)
     end = 1.05 * max(row.times[np.isfinite(row.times)].max(initial=1.0) for row in rows)
     returns = np.concatenate([row.returns for row in rows])

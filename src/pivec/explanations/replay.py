@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -39,7 +39,10 @@ from pivec.rollouts import (
     play_here,
     row_times,
 )
-from pivec.states import Store, is_recorded
+from pivec.states import Store, dataset_episode, is_filmed, is_recorded
+
+if TYPE_CHECKING:
+    from pivec.states.robots import Film
 
 _MAX_STEPS = 100_000  # per episode on a new seed: the environment may have no limit of its own
 _NAME_IT = "name the policy with --policies (from Python policies=)"
@@ -92,6 +95,7 @@ class Replayer:
             named = name_policies(options.policies, options.trust, options.without_normaliser)
             self._given = {policy.info.fingerprint: policy for policy in named}
         self._bound: dict[str, NamedPolicy] = {}
+        self._films: dict[str, dict[int, Film] | CannotReplay] = {}
 
     def stored(self, label: str, episode: int) -> Replay:
         """Replay a stored episode; a single different bit is a `CannotReplay`."""
@@ -114,7 +118,7 @@ class Replayer:
         played = dict(zip(incomplete, self._play(jobs, most), strict=True))
         return [
             found
-            if isinstance(found, CannotReplay)
+            if isinstance(found, CannotReplay | Replay)
             else _attempt(self._verified, *wanted[place], *found, played.get(place, found[0]))
             for place, found in enumerate(stored)
         ]
@@ -160,8 +164,11 @@ class Replayer:
         return Scene(world, view, float(fps) if fps and 0 < fps < np.inf else 30.0)
 
     def scene_of(self, label: str) -> Scene:
-        """What episodes of a policy are rendered with: `scene`, or an environment of its own."""
+        """What episodes of a policy are rendered with: `scene`, its own environment or films."""
         info = self._infos.get(label)
+        if info is not None and is_filmed(info):
+            film = next(iter(self._films_of(info).values()))
+            return Scene(Environment("the video"), None, film.fps)
         if info is None or not info.own_environment:
             return self.scene
         if name := _function_in(info.own_environment):
@@ -193,8 +200,8 @@ class Replayer:
         )
         return self._recover(info)
 
-    def _stored_episode(self, label: str, number: int) -> tuple[Episode, int]:
-        """Read an episode, and k if one state in k is stored."""
+    def _stored_episode(self, label: str, number: int) -> tuple[Episode, int] | Replay:
+        """Read an episode, and k if one state in k is stored; a film needs no more."""
         if self._how(label, "backend") == "envpool":
             raise CannotReplay(
                 "the states were collected with EnvPool, whose episodes Gymnasium does not repeat "
@@ -215,18 +222,41 @@ class Replayer:
                 f"{label} is damaged: it has {n_kept} states of {episode.n_steps} steps, thinned "
                 f"by {every}"
             )
+        if is_filmed(record.info):
+            none = np.empty((episode.n_steps, 0))
+            actions, films = episode.actions, self._films_of(record.info)
+            film = films.get(dataset_episode(record.info, number))
+            if film is None:
+                raise CannotReplay(f"the dataset of {label} has no video of episode {number}")
+            moves = none if actions is None or every > 1 else actions
+            known = label, record.info.identity, episode.seed, moves, episode.states, number
+            return Replay(*known, film=film)
         if episode.seed < 0:
             raise CannotReplay(
                 f"{label} was recorded elsewhere, and the seed of its episode {number} is not known"
             )
         return episode, every
 
+    def _films_of(self, info: PolicyInfo) -> dict[int, Film]:
+        """Find the films of a dataset's episodes, by their numbers there."""
+        from pivec.states.robots import films_of
+
+        if info.label not in self._films:
+            home = Path(info.source.partition(":")[2]).expanduser()
+            places = [home, *(above / home for above in self._folder.resolve().parents)]
+            digest = str(info.metadata.get("dataset"))
+            self._films[info.label] = _attempt(films_of, places, digest)
+        films = self._films[info.label]
+        if isinstance(films, CannotReplay):
+            raise films
+        return films
+
     def _policy(self, label: str) -> NamedPolicy:
         if label not in self._bound:
             if label not in self._infos:
                 raise CannotReplay(f"{self._folder} has no policy {label}")
-            world = self.scene_of(label).environment
-            (self._bound[label],) = bind(world, [self._recover(self._infos[label])])
+            named = self._recover(self._infos[label])
+            (self._bound[label],) = bind(self.scene_of(label).environment, [named])
         return self._bound[label]
 
     def _play(self, wanted: Sequence[tuple[str, int]], most: int) -> list[Episode | CannotReplay]:

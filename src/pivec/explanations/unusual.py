@@ -359,7 +359,7 @@ def _explain(
             yield row
             continue
         if row.policy not in known:
-            known[row.policy] = _episode_means(comparison, comparison.states[row.policy])
+            known[row.policy] = episode_means(comparison, comparison.states[row.policy])
         means, deviations, shares = known[row.policy]
         others = np.arange(len(means)) != row.episode
         usual, usual_shares = means[others].mean(axis=0), shares[others].mean(axis=0)
@@ -380,7 +380,7 @@ def _explain(
         )
 
 
-def _episode_means(comparison: ComparisonFolder, data: VisitedStates) -> tuple[Array, Array, Array]:
+def episode_means(comparison: ComparisonFolder, data: VisitedStates) -> tuple[Array, Array, Array]:
     """Means of features per episode, deviations of states, and shares of time in regions."""
     states = data.states.take(comparison.space.method.described_features, axis=1)
     starts = data.episode_starts

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict, Unpack
 
 import gymnasium
 import numpy as np
@@ -17,11 +17,24 @@ from pivec.states.recorder import RecorderOptions, StateRecorder, batch_of_one, 
 __all__ = ["RecordStates", "RecordVectorStates", "RecorderOptions", "StateRecorder"]
 
 
+class RecorderKeywords(TypedDict, total=False):
+    """Keyword arguments of `RecordStates`, with the defaults of `RecorderOptions`."""
+
+    features: Features | None
+    feature_names: Sequence[str] | None
+    actions: bool
+    max_states_per_policy: int | None
+    cut_after: int | None
+    keep_cut: bool
+    existing: Literal["error", "append", "replace"]
+    flush_seconds: float
+
+
 class _Records:
     """What both wrappers have: a recorder, closed at the latest when Python exits."""
 
     def _record(
-        self, env: Any, store: str | Path, space: Any, n_lanes: int, **options: Any
+        self, env: Any, store: str | Path, space: Any, n_lanes: int, options: Mapping[str, Any]
     ) -> None:
         name, arguments = identity_of(env.spec, type(env.unwrapped).__name__)
         chosen = RecorderOptions(store, space, name, arguments, **options)
@@ -89,30 +102,10 @@ class RecordStates(_Records, gymnasium.Wrapper[Any, Any, Any, Any]):
         policy: str = "policy",
         group: str = "",
         step: int | None = None,
-        features: Features | None = None,
-        feature_names: Sequence[str] | None = None,
-        actions: bool = False,
-        max_states_per_policy: int | None = None,
-        cut_after: int | None = None,
-        keep_cut: bool = True,
-        existing: Literal["error", "append", "replace"] = "error",
-        flush_seconds: float = 10.0,
+        **options: Unpack[RecorderKeywords],
     ) -> None:
         super().__init__(env)
-        self._record(
-            env,
-            store,
-            env.observation_space,
-            1,
-            features=features,
-            feature_names=feature_names,
-            actions=actions,
-            max_states_per_policy=max_states_per_policy,
-            cut_after=cut_after,
-            keep_cut=keep_cut,
-            existing=existing,
-            flush_seconds=flush_seconds,
-        )
+        self._record(env, store, env.observation_space, 1, options)
         self.set_policy(policy, group=group, step=step)
 
     def reset(
@@ -176,30 +169,11 @@ class RecordVectorStates(_Records, gymnasium.vector.VectorWrapper):
         policy: str = "policy",
         group: str = "",
         step: int | None = None,
-        features: Features | None = None,
-        feature_names: Sequence[str] | None = None,
-        actions: bool = False,
-        max_states_per_policy: int | None = None,
-        cut_after: int | None = None,
-        keep_cut: bool = False,
-        existing: Literal["error", "append", "replace"] = "error",
-        flush_seconds: float = 10.0,
+        **options: Unpack[RecorderKeywords],
     ) -> None:
         super().__init__(env)
-        self._record(
-            env,
-            store,
-            env.single_observation_space,
-            env.num_envs,
-            features=features,
-            feature_names=feature_names,
-            actions=actions,
-            max_states_per_policy=max_states_per_policy,
-            cut_after=cut_after,
-            keep_cut=keep_cut,
-            existing=existing,
-            flush_seconds=flush_seconds,
-        )
+        chosen = {"keep_cut": False} | options
+        self._record(env, store, env.single_observation_space, env.num_envs, chosen)
         self.set_policy(policy, group=group, step=step)
         self._mode = env.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP)
 

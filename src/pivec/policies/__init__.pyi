@@ -19,6 +19,7 @@ from pivec.policies.formats import about as about
 from pivec.policies.formats import is_policy_file as is_policy_file
 from pivec.policies.formats import register_format as register_format
 from pivec.policies.formats.described import ENCODER as ENCODER
+from pivec.policies.formats.described import parse_npy as parse_npy
 from pivec.policies.formats.described import policy_bytes as policy_bytes
 from pivec.policies.formats.described import read_policy as read_policy
 from pivec.policies.formats.described import read_safetensors as read_safetensors
@@ -37,6 +38,7 @@ from pivec.policies.formats.sb3 import convert_sb3 as convert_sb3
 from pivec.policies.forward import ACTIVATIONS as ACTIVATIONS
 from pivec.policies.forward import Layer as Layer
 from pivec.policies.forward import Normaliser as Normaliser
+from pivec.policies.load import HUB as HUB
 from pivec.policies.load import CheckpointWatcher as CheckpointWatcher
 from pivec.policies.load import Patterns as Patterns
 from pivec.policies.load import group_names as group_names

@@ -51,6 +51,7 @@ class CallablePolicy:
     deterministic: bool = False
     memory: str = ""
     starts: bool = False
+    fingerprint: str = ""  # of what decides its actions, if that is known
 
     def act(
         self, observations: Any, rng: np.random.Generator, deterministic: bool = False
@@ -240,14 +241,15 @@ def import_here(module: str) -> ModuleType:
 
 
 @contextmanager
-def user_code(failed: str) -> Iterator[None]:
-    """Turn exceptions of the user's code into a UsageError that begins with what ``failed``."""
+def user_code(failed: str, kind: type[PivecError] = UsageError) -> Iterator[None]:
+    """Turn exceptions of the user's or other code into one that begins with what ``failed``."""
     try:
         yield
     except PivecError:
         raise
     except (Exception, SystemExit) as error:
-        raise UsageError(f"{failed}: {type(error).__name__}: {error}") from error
+        detail = " ".join(str(error).split())[:300]
+        raise kind(f"{failed}: {type(error).__name__}: {detail}") from error
 
 
 @dataclass(frozen=True, eq=False)

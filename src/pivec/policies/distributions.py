@@ -44,9 +44,10 @@ class Options:
     squash: bool | Literal["clip"] = False
     # "state_gaussian": means are clipped to +-mean_limit; the second half x of the outputs gives
     # standard deviations. "clip": exp of x clipped to log_std_range; "tanh": exp of tanh(x)
-    # rescaled to it; "softplus": log(1 + exp(x)) + 0.001; "plain": x itself.
+    # rescaled to it; "softplus": log(1 + exp(x)) + 0.001; "biased_softplus": 1 where x is 0, and
+    # above 0.01, as in TorchRL; "plain": x itself.
     mean_limit: float = math.inf
-    deviations: Literal["clip", "tanh", "softplus", "plain"] = "clip"
+    deviations: Literal["clip", "tanh", "softplus", "biased_softplus", "plain"] = "clip"
     log_std_range: tuple[float, float] = (-20.0, 2.0)
     shape: tuple[int, ...] | None = None  # of an action with several axes
 
@@ -471,6 +472,9 @@ class _StateGaussian(_Deterministic):
             spread = evaluate("exp", least + middle * (evaluate("tanh", spread) + np.float32(1)))
         elif options.deviations == "softplus":
             spread = evaluate("softplus", spread) + np.float32(0.001)
+        elif options.deviations == "biased_softplus":
+            bias = np.float32(math.log(math.expm1(0.99)))
+            spread = evaluate("softplus", spread + bias) + np.float32(0.01)
         return mean, spread
 
 

@@ -160,14 +160,15 @@ class FeatureNetwork(Model):
 
 @dataclass(frozen=True, eq=False)
 class DenseFeatures(Features):
-    """Linear layers, each followed by the activation."""
+    """Linear layers, each followed by the activation; the last one by ``last`` if that is given."""
 
     layers: tuple[Layer, ...]
     activation: str
+    last: str = ""
 
     def __post_init__(self) -> None:
         n_inputs, n_outputs = len(self.layers[0][0]), len(self.layers[-1][1])
-        about, weights = ("dense", self.activation), self.layers
+        about, weights = ("dense", self.activation, *filter(None, [self.last])), self.layers
         self.set(n_inputs=n_inputs, n_outputs=n_outputs, about=about, weights=weights)
 
     def outputs(self, observations: Float) -> Float:
@@ -175,7 +176,7 @@ class DenseFeatures(Features):
 
     @cached_property
     def _network(self) -> Perceptrons:
-        return Perceptrons.of(self.layers, self.activation, self.activation)
+        return Perceptrons.of(self.layers, self.activation, self.last or self.activation)
 
 
 @dataclass(frozen=True, eq=False)
@@ -335,10 +336,11 @@ def assemble(
     normaliser: Normaliser | None = None,
     features: Features | None = None,
     cells: tuple[Layer, ...] = (),
+    gru: bool = False,
 ) -> NetworkPolicy | OutputPolicy | RecurrentNetwork:
-    """The policy that normalises, extracts features, passes an LSTM and then a network."""
+    """The policy that normalises, extracts features, passes an LSTM or GRU and then a network."""
     if cells:
-        return RecurrentNetwork(cells, network, normaliser, features)
+        return RecurrentNetwork(cells, network, normaliser, features, gru=gru)
     if features is not None:
         return replace(FeatureNetwork(features, network).policy(), normaliser=normaliser)
     return replace(network, normaliser=normaliser)

@@ -115,15 +115,10 @@ def multiply(x, weights, biases, out):
                 )  # fmt: skip
 
 
-@intrinsic
-def _power_of_two(typing_context, shifted):
+@exact
+def _power_of_two(shifted):
     """Give 2^n for n + _SHIFT, whose last bits are n + 127: the exponent of the result."""
-
-    def generate(context, builder, signature, arguments):
-        bits = builder.bitcast(arguments[0], _I32)
-        return builder.bitcast(builder.shl(bits, _I32(23)), _F32)
-
-    return types.float32(types.float32), generate
+    return np.int32(np.float32(shifted).view(np.int32) << 23).view(np.float32)
 
 
 _SHIFT = f32(1.5 * 2**23 + 127)  # adding it rounds to a whole number

@@ -22,9 +22,15 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pivec.errors import PivecError, PivecWarning, UsageError
+from pivec.errors import MissingExtra, PivecError, PivecWarning, UsageError
 from pivec.files import broken_link
-from pivec.policies.callables import IMPORTABLE, UniformPolicy, as_policy, import_policy
+from pivec.policies.callables import (
+    IMPORTABLE,
+    UniformPolicy,
+    as_policy,
+    import_policy,
+    user_code,
+)
 from pivec.policies.formats import ASSUMED, FORMATS, is_policy_file, read_file, readable, well_known
 from pivec.policies.policy import (
     ALSO,
@@ -45,6 +51,10 @@ Stamp = tuple[int, int]  # size and modification time of a file
 
 _NAMED = 5  # copies in a warning
 _RANDOM = re.compile(r"random(?::(\d{1,6}))?")
+# hf:OWNER/NAME[:REVISION][/PATH], wandb:ENTITY/PROJECT/ARTIFACT[:VERSION]
+HUB = re.compile(r"(hf|wandb):([^/:@]+/[^/:@]+)(?::([^/@]+))?(?:/(.+))?")
+_NOT_FETCHED = ("*.mp4", "*.gif", "*tfevents*")
+_SNAPSHOT = re.compile(r".*/models--(.+?)--([^/]+)/snapshots/[^/]+")  # in the cache of the Hub
 # Folders whose names say nothing about their content; the folder above names the run.
 UNINFORMATIVE = frozenset(
     {
@@ -96,9 +106,10 @@ def load_policies(
     ----------
     specs : str, path or sequence of these
         A file, a folder (all policy files below it), a glob (``**`` crosses folders), ``random``
-        (``random:3`` for three of them) or ``module:object``. The order is kept; the files of a
-        folder or glob are sorted so that step 9000 comes before 10000. A file that is named
-        twice counts once. Other files in a folder (logs, statistics, arrays without a
+        (``random:3`` for three of them), ``module:object``, ``hf:OWNER/NAME`` (a repository of the
+        Hugging Face Hub, or a path in it) or ``wandb:ENTITY/PROJECT/ARTIFACT``. The order is kept;
+        the files of a folder or glob are sorted so that step 9000 comes before 10000. A file that
+        is named twice counts once. Other files in a folder (logs, statistics, arrays without a
         description) are ignored.
     trust : bool
         Whether code in the files may run, which some formats need: TorchScript, torch.export and
@@ -241,7 +252,7 @@ def split_environment(thing: Any) -> tuple[Any, Any]:
     place = len(text) if not _exists(text) else 0
     while (place := text.rfind("@", 0, place)) > 0:
         before = text[:place]
-        if _exists(before) or _RANDOM.fullmatch(before) or IMPORTABLE.fullmatch(before):
+        if _exists(before) or any(kind.fullmatch(before) for kind in (_RANDOM, HUB, IMPORTABLE)):
             return before, text[place + 1 :]
     return thing, None
 
@@ -272,6 +283,8 @@ def _find_policies(spec: Spec) -> list[Path | NamedPolicy]:
     text = os.path.expanduser(os.fspath(spec))
     if not isinstance(text, str) or not text or "\0" in text:
         raise UsageError(f"expected the name of a policy, but got {spec!r}")
+    if match := HUB.fullmatch(text):
+        text = os.fspath(_fetched(text, *match.groups("")))
     if match := _RANDOM.fullmatch(text):
         count = match.group(1)
         labels = ["random"] if count is None else [f"random-{i}" for i in range(int(count))]
@@ -305,6 +318,28 @@ def _find_policies(spec: Spec) -> list[Path | NamedPolicy]:
         or f"there is no policy {text!r}: expected a file, a folder, a glob, random or "
         f"module:object{_suggestion(path)}"
     )
+
+
+def _fetched(text: str, client: str, project: str, revision: str, inside: str) -> Path:
+    """Local folder of a repository of the Hugging Face Hub, or an artifact of Weights & Biases.
+
+    Their clients keep copies: what is there is not downloaded again.
+    """
+    with user_code(f"{text} cannot be fetched"):
+        try:
+            if client == "hf":
+                import huggingface_hub
+
+                folder = huggingface_hub.snapshot_download(
+                    project, revision=revision or None, ignore_patterns=list(_NOT_FETCHED)
+                )
+                return Path(folder, inside)
+            import wandb
+
+            version = "" if ":" in inside else ":latest"
+            return Path(wandb.Api().artifact(f"{project}/{inside}{version}").download())
+        except ImportError as error:
+            raise MissingExtra(f"the source {text}", "hub") from error
 
 
 def _named(
@@ -476,7 +511,7 @@ def read_paths(paths: Sequence[str | os.PathLike[str]]) -> list[PolicyInfo]:
     run_3/rl_model_40000_steps run_3 40000
     run_4/best_model run_4 None
     """
-    given = [_policy_path(Path(os.path.abspath(path))) for path in paths]
+    given = [_policy_path(os.path.abspath(path)) for path in paths]
     whole = list(dict.fromkeys(given))
     steps, folders = [], []
     for path in whole:
@@ -501,9 +536,13 @@ def read_paths(paths: Sequence[str | os.PathLike[str]]) -> list[PolicyInfo]:
     return [PolicyInfo(*names[path]) for path in given]
 
 
-def _policy_path(path: Path) -> Path:
-    """The path that names a policy: its file, or the folder if a checkpoint is a folder."""
-    if path.name not in ("module_state.pkl", "policy_state.pkl", "_METADATA"):
+def _policy_path(place: str) -> Path:
+    """The path that names a policy: its file, or the folder if a checkpoint is a folder.
+
+    It has owner and name of a repository instead of its place in a cache.
+    """
+    path = Path(_SNAPSHOT.sub(r"/\1/\2", Path(place).as_posix()))
+    if path.name not in ("module_state.pkl", "policy_state.pkl", "_METADATA", "manifest.json"):
         return path
     folder, agent = path.parent, ""
     if folder.name not in _WRAPPING and folder.parent.name in _WRAPPING:  # one of several agents

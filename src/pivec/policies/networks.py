@@ -551,9 +551,11 @@ def row_by_row(call: Callable[[Float], NDArray[Any]], rows: Float, batch: int = 
 
 @dataclass(frozen=True, eq=False)
 class RecurrentNetwork(_Sampling, RecurrentPolicy):
-    """A policy whose network has an LSTM in it (Hochreiter and Schmidhuber 1997).
+    """A policy whose network has an LSTM (Hochreiter and Schmidhuber 1997) or a GRU in it.
 
-    The memory holds hidden state and cell state of each layer in turn; episodes begin with zeros.
+    The memory holds hidden state and, of an LSTM, cell state of each layer in turn; episodes begin
+    with zeros. A GRU (Cho et al. 2014) has as many sums as an LSTM: its gates r and z, and the
+    terms of its candidate tanh(x-term + r h-term).
 
     Examples
     --------
@@ -568,11 +570,13 @@ class RecurrentNetwork(_Sampling, RecurrentPolicy):
     array([[0.29, 0.54]], dtype=float32)
     """
 
-    cells: tuple[Layer, ...]  # weights (in + hidden, 4 hidden), biases (4 hidden,): i, f, g, o
+    # Weights (in + hidden, 4 hidden) and biases (4 hidden,): i, f, g, o, or r, z, x-term, h-term.
+    cells: tuple[Layer, ...]
     rest: NetworkPolicy  # the layers after the LSTM
     normaliser: Normaliser | None = None  # applied to observations first
     features: Features | None = None  # before the LSTM
     one_hot: OneHot = ()
+    gru: bool = False
 
     def __post_init__(self) -> None:
         cells = tuple((frozen(weight), frozen(bias)) for weight, bias in self.cells)
@@ -604,20 +608,25 @@ class RecurrentNetwork(_Sampling, RecurrentPolicy):
 
     @property
     def architecture(self) -> Hashable:
-        return ("recurrent", len(self.cells), self.rest.architecture)
+        return ("recurrent", *self._kind, self.rest.architecture)
 
     @property
     def fingerprint(self) -> str:
         before = self.features.fingerprint if self.features is not None else ""
-        about = len(self.cells), self.rest.fingerprint, before
+        about = *self._kind, self.rest.fingerprint, before
         return _digest(about, self.cells, self.normaliser)
+
+    @property
+    def _kind(self) -> tuple[int | str, ...]:
+        return (len(self.cells), *["gru"] * self.gru)
 
     @property
     def action_distribution(self) -> ActionDistribution:  # type: ignore[override]
         return self.rest.action_distribution
 
     def initial_memory(self, n: int) -> Float:
-        return np.zeros((n, 2 * len(self.cells) * self.rest.n_inputs), np.float32)
+        n_states = len(self.cells) * (1 if self.gru else 2)
+        return np.zeros((n, n_states * self.rest.n_inputs), np.float32)
 
     def respond(
         self, observations: Any, noise: Float | None, memory: Float
@@ -638,13 +647,20 @@ class RecurrentNetwork(_Sampling, RecurrentPolicy):
                 f"expected observations of shape {expected[0]} and a memory of shape "
                 f"{expected[1]}, but got {x.shape} and {before.shape}"
             )
-        states, after = np.split(before, 2 * len(self.cells), axis=1), []
-        for gates, hidden, cell in zip(self._gates, states[::2], states[1::2], strict=True):
+        after = []
+        for gates, states in zip(
+            self._gates, np.split(before, len(self.cells), axis=1), strict=True
+        ):
+            hidden, cell = states[:, : self.rest.n_inputs], states[:, self.rest.n_inputs :]
             i, f, g, o = np.split(gates(np.concatenate([x, hidden], axis=1)), 4, axis=1)
-            kept = evaluate("sigmoid", f) * cell
-            state = kept + evaluate("sigmoid", i) * evaluate("tanh", g)
-            x = evaluate("sigmoid", o) * evaluate("tanh", state)
-            after += [x, state]
+            first, second = evaluate("sigmoid", i), evaluate("sigmoid", f)
+            if self.gru:  # resets, and keeps a share of the state
+                x = (np.float32(1) - second) * evaluate("tanh", g + first * o) + second * hidden
+                after.append(x)
+            else:
+                state = second * cell + first * evaluate("tanh", g)
+                x = evaluate("sigmoid", o) * evaluate("tanh", state)
+                after += [x, state]
         return _finite(self.rest.outputs(x)), np.concatenate(after, axis=1)
 
     @cached_property

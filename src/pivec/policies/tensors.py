@@ -426,6 +426,25 @@ class _ObjectInterpreter(Interpreter):
             raise self.fail("an array has an invalid shape") from error
 
 
+def numbers(shape: list[Any], name: str, raw: bytes | bytearray) -> NDArray[Any]:
+    """Make an array of numbers whose type is named as in NumPy or JAX."""
+    if len(shape) > MAX_DIMENSIONS or not all(type(n) is int and 0 <= n <= len(raw) for n in shape):
+        raise BadPolicyFile("an array in it has an invalid shape")
+    half = name == "bfloat16"  # the upper half of a float32
+    try:
+        dtype = np.dtype("<u2" if half else name[:MAX_TYPE])
+    except TypeError:
+        dtype = np.dtype(object)
+    if dtype.kind not in "biuf" or math.prod(shape) * dtype.itemsize != len(raw):
+        raise BadPolicyFile(
+            f"an array in it of shape {shape} and type {name[:20]!r} has {len(raw)} bytes"
+        )
+    array = np.frombuffer(raw, dtype)
+    if half:
+        array = (array.astype(np.uint32) << 16).view(np.float32)
+    return array.reshape(shape)
+
+
 def read_tensors(data: bytes | bytearray, budget: Budget | None = None) -> Tensors:
     """Read a state dictionary that ``torch.save`` wrote.
 

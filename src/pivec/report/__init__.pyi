@@ -13,6 +13,7 @@ from pivec.report.distance_figures import groups_figure as groups_figure
 from pivec.report.distance_figures import heatmap_figure as heatmap_figure
 from pivec.report.distance_figures import matrix_figure as matrix_figure
 from pivec.report.distance_figures import travel_figure as travel_figure
+from pivec.report.episode_map import UNUSUAL as UNUSUAL
 from pivec.report.episode_map import EpisodeMap as EpisodeMap
 from pivec.report.evaluation import evaluation_figure as evaluation_figure
 from pivec.report.explanation_views import group_explanation_html as group_explanation_html

@@ -11,35 +11,32 @@ from typing import Any
 from xml.etree.ElementTree import Element, ElementTree, SubElement
 
 import numpy as np
-from rich.console import Console
 
 from pivec.files import atomic_write
 from pivec.policies import PolicyInfo, environment_names
-from pivec.report.findings import UNSURE, Findings, PairRow
+from pivec.report.findings import UNSURE, Findings, PairRow, PolicyRow
 from pivec.states import Store
 from pivec.statistics import LEVEL, POWER, EquivalenceTest, Plan, ViewResult
 from pivec.terminal import print_table, printable, say, text_columns
-from pivec.text import interval, n_policies, percent, shorten_names
+from pivec.text import capitalized, interval, n_policies, percent, rounded
 
 _PLAN_ROWS = 20  # policies in the table of a plan
+_POLICIES, _OUTCOMES = 12, 2  # with returns and outcomes
 _KINDS = 4  # of episodes, and pairs whose episodes differ
+_DATASETS = 6  # whose coverage and drift are printed
 _VIEWS = 6  # of a verdict that are printed
 _ROUNDING = 1e-12  # of a distance
 
 
 def print_summary(findings: Findings) -> None:
     """Print a short summary: whether policies behave differently, and by how much."""
+    _print_policies(findings)
     measured = findings.measured
-    nearest = findings.nearest_different if len(findings.nearest_different) else measured.nearest
     rows = [
         (title, row)
-        for title, pairs in (("nearest", nearest), ("farthest", measured.farthest))
-        for row in findings.rows_of(pairs)[:3]
+        for title, pairs in zip(("nearest", "farthest"), findings.listed_pairs(3), strict=True)
+        for row in findings.rows_of(pairs)
     ]
-    names = [name for _, row in rows for name in (row.policy, row.other)]
-    brief = dict(
-        zip(names, shorten_names(names, max(20, (Console().width - 48) // 2)), strict=True)
-    )
     sure = any(math.isfinite(row.low) for _, row in rows)
     shared = any(math.isfinite(row.overlap) for _, row in rows)
 
@@ -50,9 +47,9 @@ def print_summary(findings: Findings) -> None:
         return shown
 
     heading = f"distance ({percent(LEVEL)} interval)" if sure else "distance"
-    columns = text_columns("", "policy", "policy", heading, "apart", left=range(4))
+    columns = text_columns("", "policy", "policy", heading, "apart", left=range(4), names=(1, 2))
     lines = (
-        (title, brief[row.policy], brief[row.other], distance(row), percent(1 - row.overlap))
+        (title, row.policy, row.other, distance(row), percent(1 - row.overlap))
         for title, row in rows
     )
     if rows:
@@ -68,8 +65,24 @@ def print_summary(findings: Findings) -> None:
         say(f"{findings.kinds.headline()} (shares of each policy are in kinds.csv):")
         for kind in findings.kinds.kinds[:_KINDS]:
             say(f"  {kind.number}: {percent(kind.share)} of episodes, {kind.name}")
+    if (datasets := findings.datasets) is not None:
+        for line in datasets.coverage[:_DATASETS]:
+            say(line)
+        if len(datasets.coverage) > _DATASETS:
+            say(f"and {len(datasets.coverage) - _DATASETS} more in coverage.csv")
+        for drift in datasets.drifting[:_DATASETS]:
+            say(capitalized(drift.words))
+        if len(datasets.drifting) > _DATASETS:
+            say(f"and {len(datasets.drifting) - _DATASETS} more in drift.csv")
+        if datasets.steady:
+            say(capitalized(datasets.steady))
+        say(capitalized(datasets.words) + " (see duplicates.csv)" * bool(datasets.duplicates))
     for a, b, p, _ in findings.unlike_episodes[:_KINDS]:
         say(f"{a} and {b} {UNSURE} on average, but their episodes differ (p = {p:.2g})")
+    for heading, contrasts in findings.contrasts.items():
+        say(f"{capitalized(heading)}:")
+        for line in contrasts:
+            say(f"  {line}")
     if shared:
         say("apart: share of their time that the two policies spend in different regions")
     if findings.distances_note:
@@ -78,12 +91,38 @@ def print_summary(findings: Findings) -> None:
         runs = sorted(measured.travels, key=lambda run: -run.total)[:10]
         halves = ("" if r.half_widths is None else f" ± {r.half_widths[-1]:.2g}" for r in runs)
         print_table(
-            text_columns("run", "checkpoints", "distance travelled", left=(0, 2)),
+            text_columns("run", "checkpoints", "distance travelled", left=(0, 2), names=(0,)),
             [
                 (run.group, str(len(run.rows)), f"{run.total:.4g}{half}")
                 for run, half in zip(runs, halves, strict=True)
             ],
         )
+
+
+def _print_policies(findings: Findings) -> None:
+    """Print returns and outcomes of the policies, or of the last one of each run if many."""
+    policies, outcomes = findings.policies, findings.outcomes[:_OUTCOMES]
+    rows = [i for i in policies.order.tolist() if not policies[i].reference]
+    if not outcomes and all(math.isnan(policies[i].mean_return) for i in rows):
+        return
+    if len(rows) > _POLICIES:
+        inner = {i for run in policies.runs.values() for i in run[:-1]}
+        rows = [i for i in rows if i not in inner]
+    shown, left = rows[:_POLICIES], len(policies.compared) - len(rows[:_POLICIES])
+
+    def returns(row: PolicyRow) -> str:
+        spread = "" if math.isnan(row.return_std) else f" ± {rounded(row.return_std, 3)}"
+        return rounded(row.mean_return) + spread
+
+    print_table(
+        text_columns("policy", "return ± SD", *(o.name for o in outcomes), names=(0,)),
+        [
+            (policies[i].label, returns(policies[i]), *(o.words(i) or "–" for o in outcomes))
+            for i in shown
+        ],
+    )
+    if left:
+        say(f"and {n_policies(left)} more, see map.csv")
 
 
 def print_environment(settings: Mapping[str, Any], policies: Sequence[PolicyInfo]) -> None:
@@ -114,17 +153,16 @@ def print_store(store: Store) -> None:
     """Print the policies of a store, one row per policy."""
     environment = environment_names(store.settings.get("environment"), store.policies)
     say(f"{environment}, {len(store)} policies" if environment else f"{len(store)} policies")
-    labels = shorten_names(list(store.rows), max(24, Console().width - 50))
     names = ("group", "step", "episodes", "states")
     print_table(
-        text_columns("policy", *names, "mean return", left=(0, 1)),
+        text_columns("policy", *names, "mean return", left=(0, 1), names=(0, 1)),
         [
             (
                 label,
                 *("" if row[name] is None else str(row[name]) for name in names),
                 f"{row['mean_return']:.4g}",
             )
-            for label, row in zip(labels, store.rows.values(), strict=True)
+            for label, row in store.rows.items()
         ],
     )
 
@@ -155,8 +193,12 @@ def reasons(answer: EquivalenceTest) -> list[str]:
         heading = f"{'beyond' if different else 'not below'} the margin in {where} with {sure}"
         heading += ", among them" * (len(found) > min(len(views), _VIEWS))
     lines = [f"{heading}:", *(_view_words(view, answer.method) for view in views[:_VIEWS])]
-    lines.append(f"from {answer.episodes[0]} and {answer.episodes[1]} episodes")
-    lines.append(f"p = {answer.p_value:.3g} ({answer.test} test of no difference in any view)")
+    pairs = f", compared by the same {answer.pair}" if answer.pair else ""
+    lines.append(f"from {answer.episodes[0]} and {answer.episodes[1]} episodes{pairs}")
+    if answer.planned is not None and math.isfinite(answer.planned):
+        lines.append(f"a plan of fixed size would need about {answer.planned:,.0f} of each")
+    what = "beyond a margin" if answer.test == "sequential" else "in any view"
+    lines.append(f"p = {answer.p_value:.3g} ({answer.test} test of no difference {what})")
     moves = answer.views[0]
     if answer.overlap is not None and moves.name == "moves" and moves.low > 0.0:
         apart = 100 * (1 - answer.overlap)
@@ -209,7 +251,7 @@ def print_plan(plan: Plan) -> None:
     order = np.argsort(-next(iter(needs.values())), kind="stable").tolist()
     say(f"Episodes needed per policy, estimated from {plan.pilot} episodes each:")
     print_table(
-        text_columns("policy", *needs),
+        text_columns("policy", *needs, names=(0,)),
         [
             (
                 plan.labels[i],

@@ -26,8 +26,6 @@ from pivec.figures import (
     name_axes,
     note_lines,
     quiet_axes,
-    readable,
-    spread_out,
     text_width,
 )
 from pivec.report.findings import UNSURE, Findings, PolicyTable
@@ -214,46 +212,27 @@ def travel_figure(runs: Sequence[Travel], colours: Mapping[str, str], subtitle: 
     names = literals(without_shared_folder([run.group for run in shown]), 30)
     figure = headed_figure(7.5, 4.0, "Distance travelled", subtitle)
     room = 0.2 + max(map(text_width, names))
-    axes = axes_at(figure, 0.85, 0.6, 6.4 - room, 3.2)
+    axes = axes_at(figure, 0.85, 0.6, 6.4, 3.2)
     lined_axes(axes)
     ink = [colours.get(run.group, LONE_COLOUR) for run in shown]
     along = []
     for run, colour in zip(shown, ink, strict=True):
         axes.plot(run.steps, run.cumulative, "o-", color=colour, ms=3.5)
-        axes.fill_between(run.steps, *travel_band(run), color=colour, alpha=0.15, linewidth=0)
+        half = 0.0 if run.half_widths is None else run.half_widths
+        ends = np.maximum(run.cumulative - half, 0.0), run.cumulative + half
+        axes.fill_between(run.steps, *ends, color=colour, alpha=0.15, linewidth=0)
         parts = np.linspace(0, len(run.steps) - 1, 200)
         numbers = np.arange(len(run.steps))
         line = [np.interp(parts, numbers, values) for values in (run.steps, run.cumulative)]
         along.append(np.transpose(line))
-    last = max(run.steps[-1] for run in shown)
+    first, last = axes.get_xlim()[0], max(run.steps[-1] for run in shown)
     axes.set_ylim(bottom=0.0)
-    axes.set_xlim(right=last + 0.02 * (last - axes.get_xlim()[0]))
+    axes.set_xlim(first, first + (last - first) * 6.4 / (6.4 - room))  # names are on the right
     axes.xaxis.set_major_formatter(lambda step, _: short_number(step))
     name_axes(axes, "training step", "sum of distances")
-    ends = np.array([(run.steps[-1], run.total) for run in shown])
-    beside = ends[:, 0] == last
-    inside, top = np.flatnonzero(~beside), axes.get_ylim()[1]
-    label_points(axes, ends[inside], [names[k] for k in inside], [ink[k] for k in inside],
-                 np.concatenate(along))  # fmt: skip
-    heights = spread_out((ends[beside, 1] / top).tolist(), 0.16 / 3.2, 0.0, 1.0)
-    for k, height in zip(np.flatnonzero(beside), heights, strict=True):
-        way: dict[str, Any] = {
-            "arrowstyle": "-",
-            "color": ink[k],
-            "linewidth": 0.6,
-            "shrinkA": 1,
-            "shrinkB": 3,
-        }
-        place: dict[str, Any] = {"textcoords": "axes fraction", "va": "center", "fontsize": SMALL}
-        to = 1 + 0.1 / (6.4 - room), height
-        axes.annotate(names[k], ends[k], to, arrowprops=way, color=readable(ink[k]), **place)
+    spots = np.array([(run.steps[-1], run.total) for run in shown])
+    label_points(axes, spots, names, ink, np.concatenate(along))
     return figure
-
-
-def travel_band(run: Travel) -> tuple[Array, Array]:
-    """Ends of the interval of the distance travelled at each checkpoint."""
-    half = 0.0 if run.half_widths is None else run.half_widths
-    return np.maximum(run.cumulative - half, 0.0), run.cumulative + half
 
 
 # A line of a panel: its name, its colours (one for a group, two for a pair), numbers, small dots.

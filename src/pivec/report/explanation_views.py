@@ -35,7 +35,7 @@ from pivec.report.script_data import clip_data
 from pivec.report.site import Links
 from pivec.statistics import Parts
 from pivec.terminal import Column, print_table, say, shortened, text_columns
-from pivec.text import capitalized, interval, percent, rounded, shorten_names, thousands
+from pivec.text import capitalized, interval, percent, rounded, thousands
 
 MAX_CARDS = 300  # regions on a page
 MAX_OUTSIDE = 50  # policies with states outside on a page, and on the terminal
@@ -413,7 +413,7 @@ def print_written(folder: Path, result: Any) -> None:
 # Regions
 
 
-def regions_html(result: Regions, links: Links | None = None) -> str:
+def regions_html(result: Regions, command: str = "", links: Links | None = None) -> str:
     """Render the page of regions: one card per region, in order of time within an episode."""
     most = max(region.share for region in result)
     large = {region.number for region in result.by_share()[:MAX_CARDS]}
@@ -443,25 +443,27 @@ def regions_html(result: Regions, links: Links | None = None) -> str:
         regions=cards,
         n_regions=len(result),
         drawn=any(region.frame for region in result),
+        command=command,
     )
 
 
 def print_regions(result: Regions, top: int) -> None:
     """Print the regions with the largest shares of time."""
     shown = result.by_share()[:top]
-    labels = shorten_names([region.highest[0] for region in shown], 36)
     print_table(
-        text_columns("region", "time", "where", "when", "most time", "", left=(2, 3, 4)),
+        text_columns(
+            "region", "time", "where", "when", "most time", "", left=(2, 3, 4), names=(4,)
+        ),
         [
             (
                 str(region.number),
                 percent(region.share),
                 region.name,
                 region.period,
-                label,
+                region.highest[0],
                 percent(region.highest[1]),
             )
-            for region, label in zip(shown, labels, strict=True)
+            for region in shown
         ],
     )
     if (more := len(result) - top) > 0:
@@ -484,7 +486,7 @@ def _episode_columns(result: Unusual) -> list[Column]:
         return Column.number(title, name)._replace(text=text)
 
     return [
-        Column("policy", lambda row: row.policy, right=False),
+        Column("policy", lambda row: row.policy, right=False, names=True),
         Column.number("episode", "episode", thousands),
         Column.number("times as far", "times", lambda x: "∞" if math.isinf(x) else f"{x:.2g}"),
         beside("return (usual)", "total", "usual_return"),
@@ -493,7 +495,7 @@ def _episode_columns(result: Unusual) -> list[Column]:
 
 
 _OUTSIDE_COLUMNS = (
-    Column("policy", lambda row: row.policy, right=False),
+    Column("policy", lambda row: row.policy, right=False, names=True),
     Column.number("outside", "share", percent),
     Column.number("states", "outside", thousands),
     Column.number("in episodes", "episodes", thousands),

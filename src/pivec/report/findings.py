@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pivec.characterizations import (
+    STRATA,
     BackgroundModel,
     Decomposition,
     Measured,
@@ -28,6 +29,7 @@ from pivec.explanations import (
     TOP,
     ClusteredEpisodes,
     ComparisonFolder,
+    Datasets,
     EpisodeKinds,
     Feature,
     FeatureHistograms,
@@ -37,6 +39,7 @@ from pivec.explanations import (
     columns_of,
     episode_tests,
     explain_run,
+    explore_datasets,
     feature_histograms,
     region_names,
     separating_rules,
@@ -57,8 +60,11 @@ from pivec.statistics import (
     Pairs,
     adjusted_intervals,
     behaviour_classes,
+    difference_intervals,
+    is_rate,
+    outcome_intervals,
 )
-from pivec.text import n_policies, thousands
+from pivec.text import interval, n_policies, percent, rounded, thousands
 
 Array = NDArray[np.float64]
 STATES, SPACE = "states", "space"  # folders of a comparison
@@ -73,6 +79,9 @@ MAX_ENDS = 500  # runs whose last checkpoints are compared
 MAX_SHARES = 1_000_000  # of time, in all bins of histograms
 LISTED, _NEAREST = 5, 10  # nearest pairs in a table (and farthest), and that are kept
 _DETAILED = 40  # pairs that are decomposed at most
+_CONTRASTS = 3  # pairs of each kind that are listed
+# Largest difference of rates that counts as none; for other numbers, of the range of means.
+_SAME = 0.1
 _ENDS = 10  # of these, pairs of last checkpoints
 # Numbers that are read to explain pairs and runs: 10 million take about half a second. Where many
 # states are read anyway, these are shares of all of their values.
@@ -118,6 +127,31 @@ class PairRow:
     def alike(self) -> bool:
         """Whether the two cannot be distinguished: chance explains their distance."""
         return self.low <= 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """A number per episode, such as success: means over the episodes of n policies."""
+
+    name: str
+    rate: bool  # whether all numbers are 0 or 1
+    values: list[Array]  # of the episodes of each policy, as far as they are known
+    intervals: Array  # (3, n): means and the ends of their intervals; NaN where not known
+
+    @classmethod
+    def of(cls, name: str, values: Sequence[Array]) -> Outcome:
+        """Compute means and intervals, Wilson's for rates."""
+        rate = is_rate(np.concatenate(values))
+        ends = np.array([outcome_intervals(own, rate, LEVEL) for own in values]).T
+        return cls(name, rate, list(values), ends)
+
+    def words(self, row: int) -> str:
+        """Format the mean of a policy with its interval; empty if it is not known."""
+        mean, low, high = self.intervals[:, row].tolist()
+        if math.isnan(mean):
+            return ""
+        mean, low, high = (percent(x) if self.rate else rounded(x, 3) for x in (mean, low, high))
+        return mean if low == "–" else f"{mean} ({low} to {high})"
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,7 +242,6 @@ class Findings:
     method: str = ""  # how policies are described and compared; blank lines part paragraphs
     formula: str = ""  # of the distance, in one line
     behaviours: BehaviourClasses | None = None  # classes of policies that behave alike
-    groups: GroupComparison | None = None  # where there are groups of runs
     space: Space | None = None  # with positions; None in a report without a characterization
 
     def __post_init__(self) -> None:
@@ -241,9 +274,17 @@ class Findings:
             method="\n\n".join(filter(None, words)),
             formula=space.method.traits.formula,
             behaviours=classes or None,
-            groups=groups_in(space, measured.intervals, margin),
             space=space,
         )
+
+    @cached_property
+    def groups(self) -> GroupComparison | None:
+        """Groups of runs; None if there are none."""
+        if self.space is None:
+            return None
+        means = {outcome.name: outcome.intervals[0] for outcome in self.outcomes}
+        margin = self.log.settings.get("margin")
+        return groups_in(self.space, self.measured.intervals, margin, means)
 
     @property
     def subtitle(self) -> str:
@@ -276,6 +317,13 @@ class Findings:
             return measured.nearest
         return measured.pairs.take(np.flatnonzero(measured.pairs.low > 0.0)[:_NEAREST])
 
+    def listed_pairs(self, most: int) -> tuple[Pairs, Pairs]:
+        """The nearest pairs that differ and the farthest; of few pairs, none is listed twice."""
+        near = self.nearest_different if len(self.nearest_different) else self.measured.nearest
+        far, n = self.measured.farthest, len(self.policies)
+        near = near.take(range(min(most, len(near))))
+        return near, far.take(range(min(most, len(far), n * (n - 1) // 2 - len(near))))
+
     @cached_property
     def notable_pairs(self) -> dict[str, tuple[int, int]]:
         """The nearest pair that differs, the farthest, and one that cannot be distinguished."""
@@ -285,10 +333,8 @@ class Findings:
         other = alike & (groups[pairs.i] != groups[pairs.j])
         sure = " that can be distinguished" if measured.n_known else ""
         chosen = {
-            f"The nearest pair{sure}": self.nearest_different.take(range(1))
-            if len(self.nearest_different)
-            else Pairs.of(),
-            "The farthest pair": measured.farthest,
+            f"The nearest pair{sure}": self.nearest_different,
+            "The farthest pair": self.listed_pairs(1)[1],
             f"A pair that {UNSURE}": pairs.take(
                 np.flatnonzero(other if other.any() else alike)[:1]
             ),
@@ -328,7 +374,7 @@ class Findings:
     def _stored(self) -> ComparisonFolder | None:
         """The space with the states beside it, if they are there."""
         folder = self.log.folder
-        if self.space is None or (data := stored_states(folder, self.policies.labels)) is None:
+        if self.space is None or (data := stored_states(folder, self.space)) is None:
             return None
         return ComparisonFolder(folder, self.space, data)
 
@@ -358,6 +404,11 @@ class Findings:
         return map_episodes(self._stored, self._clustered)
 
     @cached_property
+    def datasets(self) -> Datasets | None:
+        """Near-duplicates, coverage and drift; None if no states were recorded."""
+        return None if self._stored is None else explore_datasets(self._stored)
+
+    @cached_property
     def unlike_episodes(self) -> list[tuple[str, str, float, float]]:
         """Pairs that cannot be distinguished on average, but by their episodes: labels, p, q.
 
@@ -375,6 +426,66 @@ class Findings:
         pairs = [(row.policy, row.other) for row in rows if {row.policy, row.other} <= usable]
         tests = episode_tests(stored, pairs[:MAX_TESTS])
         return [test for test in tests if test[3] <= RATE]
+
+    @cached_property
+    def outcomes(self) -> list[Outcome]:
+        """Numbers per episode other than the return, where the states are stored."""
+        if self._stored is None:
+            return []
+        known = self._stored.states.outcomes.items()
+        return [
+            self._outcome(name, values)
+            for name, values in known
+            if values.dtype != object and not np.isnan(values).all()
+        ]
+
+    def _outcome(self, name: str, values: Array) -> Outcome:
+        """Divide the numbers of all stored episodes by policy."""
+        own = [np.full(0, np.nan)] * len(self.policies)
+        if self._stored is not None and self.stored_rows is not None:
+            starts = self._stored.states.policy_starts[1:-1]
+            for row, part in zip(self.stored_rows, np.split(values, starts), strict=True):
+                own[row] = part
+        return Outcome.of(name, own)
+
+    @cached_property
+    def contrasts(self) -> dict[str, list[str]]:
+        """Pairs with the same outcome but different behaviour, and the reverse, by heading.
+
+        The outcome is the return if no other is known.
+        """
+        pairs, stored, result = self.measured.pairs, self._stored, dict[str, list[str]]()
+        if stored is None or self.space is None or not self.measured.n_known:
+            return result
+        paired = STRATA in self.space.descriptions.arrays
+        for outcome in self.outcomes or [self._outcome("return", stored.states.returns)]:
+            difference, low, high, p = difference_intervals(
+                outcome.values, outcome.intervals, pairs.i, pairs.j, LEVEL, paired=paired
+            )
+            q, low, high = adjusted_intervals(p, low, high)
+            means = outcome.intervals[0][np.isfinite(outcome.intervals[0])]
+            margin = _SAME * (1.0 if outcome.rate else float(np.ptp(means)) if len(means) else 0.0)
+            most = np.maximum(-low, high)  # the largest difference that is likely
+            within = f"±{100 * margin:.0f} points" if outcome.rate else f"±{rounded(margin, 2)}"
+            same = f"Same {outcome.name} (within {within}), different behaviour"
+            rows = np.flatnonzero((most <= margin) & (pairs.low > 0.0))
+            if not len(rows):
+                same = f"{outcome.name} that {UNSURE}, different behaviour"
+                rows = np.flatnonzero((q > RATE) & (pairs.low > 0.0))
+                rows = rows[np.argsort(-most[rows], kind="stable")]
+            other = np.flatnonzero((q <= RATE) & pairs.alike)
+            other = other[np.argsort(abs(difference[other]), kind="stable")]
+            different = f"Different {outcome.name}, behaviour that {UNSURE}"
+            for heading, listed in ((same, rows), (different, other)):
+                chosen = pairs.take(listed[::-1][:_CONTRASTS])
+                ends = zip(chosen.i.tolist(), chosen.j.tolist(), self.rows_of(chosen), strict=True)
+                if len(chosen):
+                    result[heading] = [
+                        f"{row.policy} and {row.other}: {outcome.words(i)} and {outcome.words(j)}, "
+                        f"distance {rounded(row.distance, 3)} ({interval(row.low, row.high)})"
+                        for i, j, row in ends
+                    ]
+        return result
 
     @cached_property
     def likely_pairs(self) -> list[tuple[int, int]]:

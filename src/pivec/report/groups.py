@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import warnings
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from itertools import combinations
 from typing import Any
 
@@ -17,18 +18,21 @@ from pivec.errors import PivecWarning, UsageError
 from pivec.policies import Patterns, group_names, natural_key, rows_of_runs
 from pivec.results import plain
 from pivec.statistics import (
+    LEVEL,
     Estimate,
     Intervals,
     Permanova,
     effective_number,
     mean_between,
     mean_within,
+    outcome_intervals,
     permanova,
     run_distances,
+    runs_needed,
     shares_of,
 )
 from pivec.terminal import Column, print_table, say, shortened
-from pivec.text import n_policies, rounded, thousands
+from pivec.text import capitalized, n_policies, rounded, thousands
 
 Array = NDArray[np.float64]
 MOST_POLICIES = 4000
@@ -44,6 +48,8 @@ class RunGroup:
     distance: Estimate  # between the mean behaviours of its runs
     policy_distance: Estimate  # between policies of different runs
     behaviours: Estimate  # their effective number
+    # Means over runs of the return, and of other outcomes of episodes, as far as they are known.
+    outcomes: Mapping[str, Estimate] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -76,7 +82,19 @@ class GroupComparison:
 
     def headline(self) -> str:
         """Return one sentence on whether the groups differ."""
-        return permanova_sentence(self.test)
+        names = " and ".join(group.name for group in self.groups)
+        if self.test is None:
+            return permanova_sentence(self.test)
+        sizes = [len(group.runs) for group in self.groups]
+        p = rounded(self.test.p_value, 2)
+        if self.test.p_value <= 1 - LEVEL + 1e-12:
+            return f"{names} differ (p = {p}, {' + '.join(map(str, sizes))} runs)"
+        least = ""
+        if self.test.least_p > 1 - LEVEL:
+            needed = " + ".join([str(runs_needed(sizes))] * len(sizes))
+            least = f"; at least {needed} are needed for p ≤ {1 - LEVEL:.2g}"
+        runs = " + ".join(map(str, sizes))
+        return f"{names} cannot be distinguished with {runs} runs (p = {p}){least}"
 
     def to_json(self) -> dict[str, Any]:
         """Return all results as JSON-compatible values; what is not known is None."""
@@ -93,6 +111,7 @@ def compare_groups(
     level: float = 0.95,
     margin: Positive | None = None,
     intervals: Intervals | None = None,
+    outcomes: Mapping[str, Array] | None = None,
 ) -> GroupComparison:
     """Compare groups of runs, for example several PPO runs with several A2C runs.
 
@@ -115,6 +134,8 @@ def compare_groups(
         similar. By default that of the method, see `Traits.margin`; without one, the number is NaN.
     intervals : Intervals, optional
         Intervals of all distances in the space, if they have been computed already.
+    outcomes : mapping, optional
+        Mean outcomes of the episodes of each policy in the space, by name.
 
     Returns
     -------
@@ -174,6 +195,10 @@ def compare_groups(
         ends = vars(estimate).values()
         return Estimate(*(min(max(end, 0.0) ** (1.0 / power), largest) for end in ends))
 
+    means_of = {"return": described.mean_returns}
+    means_of |= {name: np.asarray(values)[rows] for name, values in (outcomes or {}).items()}
+    by_run = {name: shares @ values for name, values in means_of.items()}
+
     def group(name: str, own: list[int]) -> RunGroup:
         at = _block(own, own)
         policies = np.flatnonzero(shares[own].any(axis=0))
@@ -189,6 +214,11 @@ def compare_groups(
             distance(mean_within(between[at], between_noise[at], level)),
             distance(mean_within(means[at], means_noise[at], level)),
             behaviours,
+            {
+                outcome: Estimate(*outcome_intervals(values[own], rate=False, level=level))
+                for outcome, values in by_run.items()
+                if not np.isnan(values[own]).all()
+            },
         )
 
     def test(*groups: list[int]) -> Permanova | None:
@@ -226,13 +256,16 @@ def _block(rows: ArrayLike, columns: ArrayLike) -> Any:
 
 
 def groups_in(
-    space: Space, intervals: Intervals | None, margin: float | None = None
+    space: Space,
+    intervals: Intervals | None,
+    margin: float | None = None,
+    outcomes: Mapping[str, Array] | None = None,
 ) -> GroupComparison | None:
     """Compare groups of runs found by name or algorithm; None if there are fewer than two."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PivecWarning)  # measuring has warned
         try:
-            result = compare_groups(space, intervals=intervals, margin=margin)
+            result = compare_groups(space, intervals=intervals, margin=margin, outcomes=outcomes)
         except UsageError:  # no runs, or none that belong together
             return None
     return result if len(result.groups) > 1 else None
@@ -282,6 +315,21 @@ GROUP_COLUMNS = (
     _estimate("Policy distance", "policy_distance"),
     _estimate("Diversity", "behaviours"),
 )
+
+
+def group_columns(result: GroupComparison) -> list[Column]:
+    """Columns of the table of groups, with those of the outcomes that are known."""
+
+    def column(name: str) -> Column:
+        unknown = Estimate(math.nan)
+        return Column(
+            capitalized(name), lambda group: with_interval(group.outcomes.get(name, unknown))
+        )
+
+    names = dict.fromkeys(name for group in result.groups for name in group.outcomes)
+    return [*GROUP_COLUMNS, *map(column, names)]
+
+
 PAIR_COLUMNS = (
     Column("Groups", lambda pair: " and ".join(pair.groups), right=False),
     _estimate("Run distance", "distance"),
@@ -299,10 +347,12 @@ def print_groups(result: GroupComparison) -> None:
         say(f"  {group.name}: {shortened(', '.join(group.runs), 200)}")
     if result.left_out:
         say(f"  in no group: {shortened(', '.join(result.left_out), 200)}")
-    print_table([column for column in GROUP_COLUMNS if column.title != "Runs"], result.groups)
+    columns = [column for column in group_columns(result) if column.title != "Runs"]
+    print_table(columns, result.groups)
     if result.pairs:
         print_table(PAIR_COLUMNS, result.pairs)
     if result.test is not None:
+        say(result.headline())
         say(permanova_sentence(result.test))
     else:
         say("No test: it needs two groups, at least one of them with several runs")

@@ -37,11 +37,12 @@ from pivec.report.findings import (
     SPACE,
     UNSURE,
     Findings,
+    Outcome,
     PairRow,
     PolicyRow,
     distances_file,
 )
-from pivec.report.groups import GROUP_COLUMNS, PAIR_COLUMNS, permanova_sentence
+from pivec.report.groups import PAIR_COLUMNS, group_columns, permanova_sentence
 from pivec.report.layout import has_groups
 from pivec.report.policy_map import METHOD_NAMES, map_figure
 from pivec.report.script_data import MAX_COLOURS, Content, page_data
@@ -55,7 +56,6 @@ from pivec.text import (
     n_policies,
     percent,
     rounded,
-    shorten_names,
     thousands,
 )
 
@@ -94,21 +94,30 @@ def write_results(folder: str | os.PathLike[str], findings: Findings) -> Path:
     """Write the tables, pictures and page of a comparison; return the path of the page.
 
     These are distances.csv (or distances.npz), pairs.csv, map.csv, kinds.csv and episodes.csv (if
-    there are regions and states), distances.png, map.png (or .svg or .pdf) and report.html.
+    there are regions and states), duplicates.csv, coverage.csv and drift.csv (of recorded
+    episodes, where there is something to list), distances.png, map.png (or .svg or .pdf) and
+    report.html.
     """
     home = make_folder(folder)
     write_distances(home, findings.policies.labels, findings.measured)
     write_pairs_csv(home / "pairs.csv", findings.pair_rows)
-    write_map_csv(home / "map.csv", findings.policies)
-    for name, result, head in (
-        ("kinds.csv", findings.kinds, b"policy,kind,"),
-        ("episodes.csv", findings.episodes, b"policy,episode,seed,kind,"),
+    write_map_csv(home / "map.csv", findings.policies, findings.outcomes)
+    datasets = findings.datasets.tables() if findings.datasets else {}
+    for name, head, rows in (
+        ("kinds.csv", b"policy,kind,", findings.kinds and findings.kinds.rows()),
+        (
+            "episodes.csv",
+            b"policy,episode,seed,kind,",
+            findings.episodes and findings.episodes.rows(),
+        ),
+        ("duplicates.csv", b"group,policy,episode,exact,", datasets.get("duplicates.csv")),
+        ("coverage.csv", b"policy,dataset,reached,", datasets.get("coverage.csv")),
+        ("drift.csv", b"policy,p,q,quantity,", datasets.get("drift.csv")),
     ):
-        if result is None:
-            _remove_csv(home / name, head)
-        else:
-            rows = result.rows()
+        if rows:
             write_csv(home / name, list(rows[0]), (map(cell, row.values()) for row in rows))
+        else:
+            _remove_csv(home / name, head)
     pictures, kind = Pictures.of(findings), findings.log.settings.get("figures")
     kind = kind if kind in FORMATS else "png"
     for name, png, draw in (
@@ -177,9 +186,19 @@ def _compact(values: NDArray[np.float64]) -> NDArray[np.floating]:
     return values.astype(np.float32) if most <= np.finfo(np.float32).max else values
 
 
-def write_map_csv(path: str | os.PathLike[str], rows: Sequence[PolicyRow]) -> None:
-    """Write a map, one line per policy; an unknown step or return is an empty cell."""
-    _write_rows(path, PolicyRow, rows)
+def write_map_csv(
+    path: str | os.PathLike[str], rows: Sequence[PolicyRow], outcomes: Sequence[Outcome] = ()
+) -> None:
+    """Write a map, one line per policy; an unknown step or return is an empty cell.
+
+    Outcomes are further columns: the mean of each policy, and the ends of its interval.
+    """
+    further = {
+        outcome.name + end: values
+        for outcome in outcomes
+        for end, values in zip(("", "_low", "_high"), outcome.intervals, strict=True)
+    }
+    _write_rows(path, PolicyRow, rows, further)
 
 
 def write_pairs_csv(path: str | os.PathLike[str], rows: Iterable[PairRow]) -> None:
@@ -198,9 +217,19 @@ def write_pairs_csv(path: str | os.PathLike[str], rows: Iterable[PairRow]) -> No
     _write_rows(path, PairRow, rows)
 
 
-def _write_rows(path: str | os.PathLike[str], kind: type[Any], rows: Iterable[Any]) -> None:
+def _write_rows(
+    path: str | os.PathLike[str],
+    kind: type[Any],
+    rows: Iterable[Any],
+    further: Mapping[str, NDArray[np.float64]] = {},
+) -> None:
     columns = [column.name for column in fields(kind) if column.metadata.get("csv", True)]
-    write_csv(path, columns, ([cell(getattr(row, name)) for name in columns] for row in rows))
+    lines = (
+        [cell(getattr(row, name)) for name in columns]
+        + [cell(float(values[i])) for values in further.values()]
+        for i, row in enumerate(rows)
+    )
+    write_csv(path, [*columns, *further], lines)
 
 
 @cache
@@ -215,7 +244,9 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
         finalize=lambda value: (
-            printable(value) if isinstance(value, str) and not hasattr(value, "__html__") else value
+            printable(value).replace(" %", "\u00a0%")
+            if isinstance(value, str) and not hasattr(value, "__html__")
+            else value
         ),
     )
     for function in (capitalized, interval, percent, rounded, shortened, thousands):
@@ -436,9 +467,10 @@ def report_html(
         behaviours=_behaviours(findings),
         kinds=findings.kinds if findings.kinds and len(findings.kinds) > 1 else None,
         max_names=MAX_NAMES,
-        group_columns=GROUP_COLUMNS,
+        group_columns=group_columns(groups) if groups else (),
         pair_columns=PAIR_COLUMNS,
         groups_test=permanova_sentence(groups.test) if groups else "",
+        groups_verdict=groups.headline() if groups else "",
         groups_png=picture(groups_figure(groups)) if groups else "",
         travels=travels,
         numbers={label: k for k, label in enumerate(findings.policies.labels)},
@@ -452,45 +484,22 @@ def report_html(
     )
 
 
-def _listed_pairs(findings: Findings) -> list[tuple[str, list[dict[str, Any]]]]:
+def _listed_pairs(findings: Findings) -> dict[str, list[tuple[int, int, PairRow]]]:
     """Return the nearest pairs that differ and the farthest ones, each list with its heading."""
-    measured = findings.measured
-    lists = {
-        "Nearest pairs that differ" if measured.n_known else "Nearest pairs": (
-            findings.nearest_different
-        ),
-        "Farthest pairs": measured.farthest,
-    }
-    found = {
-        heading: pairs.take(range(min(MAX_PAIRS, len(pairs)))) for heading, pairs in lists.items()
-    }
-    rows = {heading: findings.rows_of(pairs) for heading, pairs in found.items()}
-    labels = [name for own in rows.values() for row in own for name in (row.policy, row.other)]
-    names = dict(zip(labels, shorten_names(labels, 18), strict=True))
-    return [
-        (
-            heading,
-            [
-                {
-                    "i": i,
-                    "j": j,
-                    "names": (names[row.policy], names[row.other]),
-                    "distance": row.distance,
-                    "ends": interval(row.low, row.high, 2) if math.isfinite(row.low) else "",
-                    "title": f"{row.policy} and {row.other}",
-                }
-                for i, j, row in zip(pairs.i, pairs.j, rows[heading], strict=True)
-            ],
-        )
-        for heading, pairs in found.items()
+    near, far = findings.listed_pairs(MAX_PAIRS)
+    known = findings.measured.n_known
+    lists = {"Nearest pairs that differ" if known else "Nearest pairs": near, "Farthest pairs": far}
+    return {
+        heading: list(zip(pairs.i.tolist(), pairs.j.tolist(), findings.rows_of(pairs), strict=True))
+        for heading, pairs in lists.items()
         if len(pairs)
-    ]
+    }
 
 
 def waiting_html(title: str, words: str, notes: Sequence[str] = ()) -> str:
     """Render what a server sends before there is a page to show."""
     head: dict[str, Any] = {"title": title, "lead": words, "environment": "", "figures": {}}
-    return render("waiting.html", resource("page.css"), RELOAD, notes=notes, **head)
+    return render("waiting.html", "".join(map(resource, STYLES[:2])), RELOAD, notes=notes, **head)
 
 
 def summary(findings: Findings) -> str:

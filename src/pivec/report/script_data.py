@@ -45,6 +45,7 @@ MOST_VALUES = 3_000_000  # of features or of shares of time
 NEAREST = 10  # of each policy, if there is room for nothing else
 # Characters of a page of 30 000 policies and of 300 000, in a straight line between.
 _ROOM, _MORE_ROOM = 11.5e6, 38e6
+_ENDS = ("values", "low", "high")  # of outcomes
 _UNKNOWN = 65535  # an overlap; others are parts of 65534
 _SHIFTS, _LEAST = 3, 0.1  # features of a region, and the least share of its part that they have
 _PARTS, _AVERAGES = 10, 16  # regions and means of features of a pair
@@ -83,6 +84,14 @@ def page_data(findings: Findings, live: str = "") -> Content:
         ],
         "heatmapOrder": numbers(findings.heatmap_order, "i4"),
         "features": _feature_means(findings),
+        "outcomes": [
+            {"name": printable(outcome.name), "rate": outcome.rate}
+            | {
+                name: numbers(column, "f4")
+                for name, column in zip(_ENDS, outcome.intervals, strict=True)
+            }
+            for outcome in findings.outcomes
+        ],
         "regions": _regions(findings),
         "spreads": _spreads(findings),
         "decompositions": [
@@ -471,16 +480,6 @@ def deflated(values: ArrayLike, kind: str) -> bytes:
     return zlib.compress(array.view(np.uint8).reshape(-1, array.itemsize).T.tobytes())
 
 
-def unpacked(column: Column) -> Any:
-    """Read a column back: an array, or a list of texts."""
-    content = zlib.decompress(base64.b64decode(column["data"]))
-    if column["type"] == "text":
-        return content.decode().split("\n")
-    dtype = np.dtype(column["type"]).newbyteorder("<")
-    planes = np.frombuffer(content, np.uint8).reshape(dtype.itemsize, -1)
-    return np.ascontiguousarray(planes.T).view(dtype).ravel()
-
-
 def size_of(blob: Any) -> int:
     """Count the letters of all columns in a blob, which are nearly all of it."""
     if isinstance(blob, dict):
@@ -697,7 +696,7 @@ def episode_clips(
                         "policy": rows[label],
                         "episode": episode,
                         "title": f"{label}, episode {episode}",
-                        "words": f"seed {sheet['seed']}",
+                        "words": f"seed {sheet['seed']}" if sheet["seed"] >= 0 else "recorded",
                         "fps": clip["fps"],
                         "sheets": [sheet],
                     }

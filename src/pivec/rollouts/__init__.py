@@ -23,6 +23,7 @@ from pivec.rollouts.environment import ENVIRONMENT as ENVIRONMENT
 from pivec.rollouts.environment import GAME as GAME
 from pivec.rollouts.environment import ID as ID
 from pivec.rollouts.environment import Environment as Environment
+from pivec.rollouts.environment import callable_to_json as callable_to_json
 from pivec.rollouts.environment import close as close
 from pivec.rollouts.environment import environment_of as environment_of
 from pivec.rollouts.environment import environments_of as environments_of

@@ -28,8 +28,9 @@ _MOST = 1 << 40  # by which nothing is thinned
 def episode_seeds(seed: int, identity: str, episodes: int) -> NDArray[np.int64]:
     """Seeds of a policy's episodes; the first ones do not depend on how many are asked for.
 
-    They follow from what the policy is (`PolicyInfo.identity`), so that neither other policies
-    nor another label change anything. Below 2**31, which every environment accepts.
+    They follow from what the policy is (`PolicyInfo.identity`; nothing for common random numbers),
+    so that neither other policies nor another label change anything. Below 2**31, which every
+    environment accepts.
     """
     words = np.frombuffer(hashlib.sha256(identity.encode()).digest()[:16], dtype="<u4")
     sequence = np.random.SeedSequence([seed, *words.tolist()])

@@ -88,6 +88,10 @@ class Lanes(ABC):
         """Inputs of features in these lanes."""
         return (spaces.pick(self.observations, rows),)
 
+    def final_info(self, lane: int) -> Mapping[str, Any]:  # noqa: ARG002
+        """Info of the last step in a lane, if its environment returns any."""
+        return {}
+
     def begin(self, slots: list[int], seeds: NDArray[np.int64]) -> None:  # noqa: B027
         """New policies get these slots; ``seeds`` (slots, width) are of their first episodes."""
 
@@ -273,6 +277,9 @@ class GymnasiumLanes(Lanes):
 
     def inputs(self, rows: slice) -> Inputs:
         return (*super().inputs(rows), self._infos[rows], self._shown[rows])
+
+    def final_info(self, lane: int) -> Mapping[str, Any]:
+        return self._infos[lane] or {}
 
     def close(self) -> None:
         for env in self._envs:

@@ -17,7 +17,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pivec.errors import BadData, EnvironmentFailure, MissingExtra, PivecError, PivecWarning
+from pivec.errors import (
+    BadData,
+    EnvironmentFailure,
+    MissingExtra,
+    PivecError,
+    PivecWarning,
+    UsageError,
+)
 from pivec.options import CollectOptions
 from pivec.parallel import Tell, WorkFailed, current, single_threaded_blas, usable_cores
 from pivec.policies import NamedPolicy, Policy
@@ -25,6 +32,7 @@ from pivec.rollouts import observations as spaces
 from pivec.rollouts.actors import group_key, make_actors
 from pivec.rollouts.environment import Environment, close, retried
 from pivec.rollouts.episodes import (
+    Episode,
     PlayedPolicy,
     PolicyEpisodes,
     Quota,
@@ -62,7 +70,8 @@ class _Slot:
         self.index, self.named, self.quota = player
         n, given = max(self.quota.end, width), self.quota.seeds
         if given is None:
-            given = episode_seeds(settings.seed, self.named.info.identity, n)
+            identity = "" if settings.same_seeds else self.named.info.identity
+            given = episode_seeds(settings.seed, identity, n)
         self.streams = self.seeds = np.resize(given, n)
         if settings.backend == "envpool":  # whose environments play several episodes each
             self.seeds = self.seeds[np.arange(n) % width]
@@ -187,9 +196,34 @@ class Rollout:
                 f"(seed {episode.seed}) has {states[row, feature]} in feature {feature}, but "
                 "states must be finite: check the environment, or replace the value with features="
             )
+        episode.outcomes = self._outcomes(lane, episode)
         slot.episodes.put(number, episode)
         self.failures[lane].clear()
         self._thin(lane)
+
+    def _outcomes(self, lane: int, episode: Episode) -> dict[str, float | str]:
+        """Find out what an episode resulted in: success if its last info has it, and the user's."""
+        info = self.lanes.final_info(lane)
+        known = {"success": info["is_success"]} if "is_success" in info else {}
+        for name, function in (self.settings.outcomes or {}).items():
+            try:
+                known[name] = function(episode.states, episode.actions, episode.total_reward, info)
+            except Exception as error:
+                wrong: PivecError = UsageError(
+                    f"the outcome {name!r} raised {type(error).__name__}: {error}"
+                )
+                raise self._located(wrong, lane) from error
+        result: dict[str, float | str] = {}
+        for name, value in known.items():
+            if isinstance(value, str):
+                result[name] = value
+            elif value is not None:
+                number = np.asarray(value)
+                if number.size != 1 or number.dtype.kind not in "biuf":
+                    wrong = BadData(f"the outcome {name!r} must be a number, but is {value!r:.80}")
+                    raise self._located(wrong, lane)
+                result[name] = float(number.item())
+        return result
 
     def _next(self, lane: int) -> PlayedPolicy | None:
         """Start the lane's next episode; return the policy if that was its last one."""

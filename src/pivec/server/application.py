@@ -212,7 +212,7 @@ class Snapshot:
     def _explanation(self, i: int, j: int) -> PairExplanation:
         """Decompose the distance of two policies."""
         labels = [self.space.descriptions.labels[row] for row in (i, j)]
-        states = stored_states(self.folder, labels)
+        states = stored_states(self.folder, self.space, labels)
         return explanations.explain_pair(ComparisonFolder(self.folder, self.space, states), *labels)
 
     def identities(self, *rows: int) -> tuple[Any, ...]:
@@ -579,8 +579,8 @@ def make_clips(request: ClipRequest, tell: Tell) -> Answer:
     tell(os.getpid())
     folder, wanted, chosen = request.folder, request.wanted, request.replaying
     labels = wanted.labels if isinstance(wanted, PairExplanation) else wanted[:1]
-    states = stored_states(folder, labels)
-    comparison = ComparisonFolder(folder, Space.load(folder), states)
+    space = Space.load(folder)
+    comparison = ComparisonFolder(folder, space, stored_states(folder, space, labels))
     media = folder / FOLDER / MEDIA
     if not media.resolve().is_relative_to(folder.resolve()):
         raise UsageError(f"{media} is a link to a place outside {folder}: remove it")

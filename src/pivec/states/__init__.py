@@ -11,6 +11,7 @@ Imported when they are needed:
 
 readers.py   recorded states in tables and array files: naming arrays, dividing rows into episodes
 minari.py    Minari datasets, read and written
+robots.py    LeRobot, robomimic and RLDS datasets, and frames of their videos
 export.py    a store for other tools: pandas, Parquet, .npz, Minari
 recorder.py  `StateRecorder`: a store that grows while a user's own loop runs
 """
@@ -29,6 +30,7 @@ from pivec.states.derived import move_rows as move_rows
 from pivec.states.derived import moves_of as moves_of
 from pivec.states.derived import only_features as only_features
 from pivec.states.derived import over_policies as over_policies
+from pivec.states.derived import paired as paired
 from pivec.states.derived import policy_ranges as policy_ranges
 from pivec.states.derived import regrouped as regrouped
 from pivec.states.derived import thin as thin
@@ -37,9 +39,12 @@ from pivec.states.derived import warn_of_constants as warn_of_constants
 from pivec.states.folders import without_credentials as without_credentials
 from pivec.states.recorded import RecordedPolicy as RecordedPolicy
 from pivec.states.recorded import RecordedStates as RecordedStates
+from pivec.states.recorded import dataset_episode as dataset_episode
 from pivec.states.recorded import find_recorded as find_recorded
 from pivec.states.recorded import import_recorded as import_recorded
+from pivec.states.recorded import is_filmed as is_filmed
 from pivec.states.recorded import is_recorded as is_recorded
+from pivec.states.recorded import print_readings as print_readings
 from pivec.states.recorded import read_recorded as read_recorded
 from pivec.states.recorded import split_recorded as split_recorded
 from pivec.states.store import Store as Store

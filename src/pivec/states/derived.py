@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
+from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
@@ -14,8 +16,10 @@ from numpy.typing import NDArray
 from pivec.arguments import Count, checked
 from pivec.errors import BadData, PivecWarning, UsageError
 from pivec.parallel import Engine, current, make_engine
+from pivec.policies import canonical_order
 from pivec.states.visited import Arrays, PolicyRecord, VisitedStates, starts_of
 from pivec.terminal import shortened
+from pivec.text import thousands
 
 _MAX_POPULATION = 10**9  # of NumPy's hypergeometric distribution
 _CACHED = 1 << 12  # rows of a few hundred kilobytes
@@ -65,6 +69,74 @@ def regrouped(parts: Sequence[VisitedStates], groups: Sequence[NDArray[Any]]) ->
         record.episodes["steps"] = [episode.n_steps for episode in policy]
     made.episode_steps = np.concatenate([record.episodes["steps"] for record in made.records])
     return made
+
+
+@checked
+def paired(data: VisitedStates, by: str) -> tuple[VisitedStates, NDArray[np.int64]]:
+    """Keep episodes that all policies have in common: of each seed, or value of an outcome.
+
+    Of each, all policies keep the same number of episodes, the first ones, with a warning if others
+    are left out. Episode e of every policy then belongs to the stratum ``strata[e]``, and where
+    each stratum has a single episode per policy, the e-th episodes of two policies are a pair.
+
+    Parameters
+    ----------
+    data : VisitedStates
+    by : str
+        ``"seed"``, or the name of an outcome that was known before the episode, such as a task.
+
+    Returns
+    -------
+    data : VisitedStates
+    strata : (n_episodes of each policy,) int array
+
+    Examples
+    --------
+    >>> data = VisitedStates.from_arrays(
+    ...     [[[[1.0]], [[2.0]]], [[[3.0]], [[4.0]]]], outcomes={"task": [["a", "b"], ["b", "a"]]}
+    ... )
+    >>> same, strata = paired(data, "task")
+    >>> same.states.ravel().tolist(), strata.tolist()
+    ([1.0, 2.0, 4.0, 3.0], [0, 1])
+    """
+    if by != "seed" and by not in data.outcomes:
+        names = ", ".join(["seed", *data.outcomes])
+        raise UsageError(f"episodes can be paired by {names}, but not by {by!r}")
+    values = (data.seeds if by == "seed" else data.outcomes[by]).tolist()
+    found: list[dict[Any, list[int]]] = []
+    for first, last in pairwise(data.policy_starts.tolist()):
+        rows: dict[Any, list[int]] = {}
+        for row, value in enumerate(values[first:last]):
+            unknown = not value if isinstance(value, str) else math.isnan(value)
+            if not (unknown or (by == "seed" and value < 0)):
+                rows.setdefault(value, []).append(row)
+        found.append(rows)
+    # In the order of a policy that does not depend on the order of policies.
+    leading = found[canonical_order(data.policies)[0]]
+    counts = {value: min(len(rows.get(value, ())) for rows in found) for value in leading}
+    kept = [
+        np.array([row for value, count in counts.items() for row in rows.get(value, ())[:count]])
+        for rows in found
+    ]
+    if not len(kept[0]):
+        raise UsageError(
+            f"no {by} is common to all {len(found)} policies, so their episodes cannot be paired"
+            + ": collect them with --same-seeds" * (by == "seed")
+        )
+    strata = np.repeat(np.arange(len(counts)), list(counts.values()))
+    used, whole = sum(map(len, kept)), data.n_episodes
+    if used < whole:
+        warnings.warn(
+            f"{thousands(whole - used)} of {thousands(whole)} episodes have no counterpart with "
+            f"the same {by} in every policy and are left out",
+            PivecWarning,
+            stacklevel=3,
+        )
+    records = [
+        record if np.array_equal(rows, np.arange(len(record.episodes))) else record.only(rows)
+        for record, rows in zip(data.records, kept, strict=True)
+    ]
+    return VisitedStates(records, data.feature_names, data.environment), strata
 
 
 def thinned_alike(*parts: VisitedStates) -> list[VisitedStates]:
@@ -436,14 +508,29 @@ def distinct_features(data: VisitedStates) -> NDArray[np.intp]:
 def warn_of_constants(data: VisitedStates) -> None:
     """Warn if most features are constant; a few are in many environments.
 
-    Values of a Discrete that are never visited (``x=3``) do not count.
+    Values of a Discrete that are never visited (``x=3``) do not count. Also warn of features that
+    only say which policy it is, such as a number of the run in a log.
     """
-    varies = np.zeros(data.n_features, dtype=bool)
-    value = data.rows(0, 1)[0].copy()
-    for block in data.blocks(_ROWS):
-        varies |= (block != value).any(axis=0)
-        if varies.all():  # most often after the first block
+    within = np.zeros(data.n_features, dtype=bool)  # of a policy
+    varies, value = within.copy(), data.rows(0, 1)[0].copy()
+    for number in range(data.n_policies):
+        states = data.policy_states(number)
+        varies |= states[0] != value
+        for begin in range(0, len(states), _ROWS):
+            within |= (states[begin : begin + _ROWS] != states[0]).any(axis=0)
+        if within.all():  # most often after the first policy
             break
+    varies |= within
+    own = [data.feature_names[column] for column in np.flatnonzero(varies & ~within)]
+    own = [name for name in own if "=" not in name]
+    if own and within.any():
+        warnings.warn(
+            f"features are constant within each policy but differ between them: {own[:3]}; so "
+            "distances show which policy it is: leave them out unless they are behaviour "
+            "(tables: --ignore-columns of `pivec import`)",
+            PivecWarning,
+            stacklevel=3,
+        )
     known = zip(data.feature_names, varies.tolist(), strict=True)
     counted = [(name, differs) for name, differs in known if "=" not in name]
     same = [name for name, differs in counted if not differs]

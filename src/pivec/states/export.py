@@ -16,10 +16,10 @@ from pivec.errors import MissingExtra, UsageError
 from pivec.files import atomic_write, check_folder, make_folder
 from pivec.rollouts import Environment
 from pivec.states.minari import write_minari
-from pivec.states.readers import METADATA
+from pivec.states.readers import METADATA, OUTCOME
 from pivec.states.recorded import npz_path
 from pivec.states.store import Store
-from pivec.states.visited import EPISODE, PolicyRecord, VisitedStates
+from pivec.states.visited import EPISODE, PolicyRecord, VisitedStates, outcome_names
 
 _LEVELS = ("states", "episodes", "policies")
 _OTHER_COLUMNS = {*EPISODE.names, "policy", "group", "training_step", "episode", "step"}  # type: ignore[misc]
@@ -86,13 +86,17 @@ def _batches(data: VisitedStates, level: str) -> Iterator[pa.RecordBatch]:
     if level not in _LEVELS:
         raise UsageError(f"level must be one of {', '.join(_LEVELS)}, but is {level!r}")
     features = [  # named differently from all other columns
-        f"state.{name}" if name in _OTHER_COLUMNS or "action" in name else name
+        f"state.{name}"
+        if name in _OTHER_COLUMNS or "action" in name or name.startswith(OUTCOME)
+        else name
         for name in data.feature_names
     ]
     for number, record in enumerate(data.records):
         info, known = record.info, record.episodes
         columns: dict[str, Any] = {}
         metadata: dict[str, Any] = {}
+        mine = slice(*data.policy_starts[number : number + 2])
+        outcomes = {name: values[mine] for name, values in data.outcomes.items()}
         if level == "policies":
             columns["source"] = pa.array([info.source])
             columns["episodes"] = pa.array([len(known)])
@@ -101,12 +105,13 @@ def _batches(data: VisitedStates, level: str) -> Iterator[pa.RecordBatch]:
         elif level == "episodes":
             columns["episode"] = np.arange(len(known))
             columns |= {name: np.ascontiguousarray(known[name]) for name in EPISODE.names or ()}
-            mine = slice(*data.policy_starts[number : number + 2])
-            for name, values in data.outcomes.items():
-                column = name if name not in _OTHER_COLUMNS else f"outcome.{name}"
-                columns[column] = pa.array(values[mine].tolist())
+            for name, values in outcomes.items():
+                column = name if name not in _OTHER_COLUMNS else OUTCOME + name
+                columns[column] = pa.array(values.tolist())
         else:
             columns, shape = _state_columns(record, features, data.has_actions)
+            for name, values in outcomes.items():
+                columns[OUTCOME + name] = pa.array(np.repeat(values, known["length"]).tolist())
             metadata = {"features": features, "feature_names": data.feature_names} | shape
         rows = len(next(iter(columns.values())))
         owner = {
@@ -171,6 +176,9 @@ def _write_npz(path: Path, record: PolicyRecord, names: tuple[str, ...]) -> None
         "feature_names": np.array(names),
         "policy": np.array(about, dtype=np.str_),
     }
+    for name in outcome_names(known.dtype):
+        texts = known.dtype[name].kind == "O"
+        arrays[OUTCOME + name] = known[name].astype(np.str_) if texts else known[name]
     if actions is not None and len(actions):
         # The terminal state has no action: its row repeats the last one and is not read.
         rows = np.arange(len(states)) - arrays["episode"]

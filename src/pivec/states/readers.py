@@ -28,13 +28,15 @@ from __future__ import annotations
 import codecs
 import contextlib
 import json
+import math
 import os
 import re
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import pairwise
+from itertools import combinations, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -50,14 +52,14 @@ from pivec.errors import (
     UsageError,
     did_you_mean,
 )
-from pivec.files import Budget, open_regular
+from pivec.files import BoundedZip, Budget, open_regular
 from pivec.options import TableOptions
 from pivec.parallel import confined
-from pivec.policies import PolicyInfo, unpack_npz
+from pivec.policies import PolicyInfo, natural_key, parse_npy
 from pivec.rollouts import Episode
 from pivec.states.recorded import RecordedPolicy, npz_path
 from pivec.states.store import json_digest
-from pivec.states.visited import starts_of
+from pivec.states.visited import EPISODE, starts_of
 
 Array = NDArray[Any]
 MAX_BYTES = 1 << 34  # that a file may unpack to
@@ -82,6 +84,7 @@ class LogRows:
     length: int | None = None  # of episodes at most, if nothing else shows it
     by_number: bool = False  # order episodes by their numbers instead of their first rows
     pieces: Sequence[Array] | None = None  # the rows of each episode, if they are known
+    outcomes: Mapping[str, Array] = field(default_factory=dict)  # the last known value counts
     every: int = 1  # thinning of states that pivec wrote, whose ``step`` then counts all
     unit: float = 1.0  # of ``step``
 
@@ -89,7 +92,7 @@ class LogRows:
         """Iterate over the episodes."""
         if not len(self.states):
             raise BadData("it holds no episodes: omit it")
-        for number, rows in enumerate(self._rows() if self.pieces is None else self.pieces):
+        for number, rows in enumerate(self.divided()):
             states, acting = self.states[rows], rows[:-1]
             if self.after is not None:
                 states, acting = np.concatenate([states, self.after[rows[-1:]]]), rows
@@ -101,7 +104,12 @@ class LogRows:
                 self.terminated is not None and bool(self.terminated[rows].any()),
                 self.truncated is not None and bool(self.truncated[rows].any()),
                 *self._times(rows),
+                self._outcomes(rows),
             )
+
+    def _outcomes(self, rows: Array) -> dict[str, float | str]:
+        known = {name: _last_known(values[rows]) for name, values in self.outcomes.items()}
+        return {name: value for name, value in known.items() if value is not None}
 
     def _times(self, rows: Array) -> tuple[int, float]:
         """Return the number of steps, -1 if none are missing, and the time between states."""
@@ -112,9 +120,11 @@ class LogRows:
         steps = -1 if self.every == 1 else int(np.nan_to_num(times[-1]).clip(0, 1 << 60))
         return steps, float(np.median(apart)) * self.unit if len(apart) else np.nan
 
-    def _rows(self) -> list[Array]:
+    def divided(self) -> Sequence[Array]:
         """Return the rows of each episode, in order of time."""
         n = len(self.states)
+        if self.pieces is not None:
+            return self.pieces
         if self.episode is None:
             return np.split(np.arange(n), np.flatnonzero(self._is_start())[1:])
         _, first, code = np.unique(self.episode, return_index=True, return_inverse=True)
@@ -134,18 +144,18 @@ class LogRows:
         """Find the rows where episodes start, where no column numbers them."""
         n = len(self.states)
         result: NDArray[np.bool_] = np.arange(n) == 0
-        if self.step is not None:
-            result[1:] |= ~(np.diff(self.step) > 0)
-            firsts = self.step[result]
-            if (other := firsts[firsts != firsts[0]]).size:
-                raise BadData(
-                    f"episodes start at the times {firsts[0]} and {other[0]}: sort the rows by "
-                    "time, or name the column of episodes"
-                )
-            return result
         ends = [flag for flag in (self.terminated, self.truncated) if flag is not None]
         for flag in ends:
             result[1:] |= flag[:-1]
+        if self.step is not None:  # which may count on over episodes that end
+            falls = ~(np.diff(self.step, prepend=-np.inf) > 0)
+            firsts = self.step[falls & ~result]
+            if (other := firsts[firsts != self.step[0]]).size:
+                raise BadData(
+                    f"episodes start at the times {self.step[0]} and {other[0]}: sort the rows by "
+                    "time, or name the column of episodes"
+                )
+            return result | falls
         if self.after is not None:
             result[1:] |= (self.after[:-1] != self.states[1:]).reshape(n - 1, -1).any(axis=1)
         if self.length is not None:
@@ -192,35 +202,77 @@ class LogRows:
         return mine[0]
 
 
+def _last_known(values: Array) -> float | str | None:
+    """Return the last value that is not missing, of numbers or texts."""
+    for value in values[::-1].tolist():
+        if isinstance(value, str) and value:
+            return value
+        if not isinstance(value, str | None) and not math.isnan(value):
+            return float(value)
+    return None
+
+
+# ---- names ----
+
+# Usual names of columns and arrays by role, in lower case with _ between words; the first counts.
+_ROLES: dict[str, tuple[str, ...]] = {
+    "training_step": ("training_step", "training_steps", "train_step", "checkpoint_step",
+                      "checkpoint", "ckpt", "global_step"),
+    "policy": ("policy", "label", "policy_label", "policy_name", "policy_id", "agent", "agent_id",
+               "agent_name", "model", "model_name", "algo", "algorithm", "algo_name", "method",
+               "controller", "checkpoint"),
+    "group": ("group", "run", "run_name", "run_id", "experiment", "exp", "exp_name"),
+    "episode": ("episode", "episode_id", "episode_ids", "episode_index", "episode_number",
+                "episode_num", "ep", "ep_id", "ep_num", "trajectory", "trajectory_id", "traj",
+                "traj_id", "rollout", "rollout_id", "demo", "demo_id", "trial", "trial_id"),
+    "step": ("step", "env_step", "env_steps", "episode_step", "ep_step", "step_id", "step_index",
+             "time_step", "timestep", "timesteps", "time", "t", "frame_index", "frame", "tick",
+             "timestamp"),
+    "return": ("return", "returns", "episode_return", "episode_returns", "ep_return",
+               "episode_reward", "ep_reward", "total_reward"),
+    "reward": ("reward", "rewards", "rew", "rews", "next.reward"),
+    "seed": ("seed", "seeds", "episode_seed"),
+    "terminated": ("terminated", "terminal", "terminals", "termination", "terminations", "done",
+                   "dones", "is_terminal", "next.done"),
+    "truncated": ("truncated", "truncation", "truncations", "timeout", "timeouts"),
+}  # fmt: skip
+_KEYS = ("policy", "group", "training_step")  # which policy a row belongs to
+_ARRAYS = {
+    "states": ("states", "observations", "obs", "observation", "state"),
+    "actions": ("actions", "action", "acts", "act"),
+    "after": ("next_observations", "next_obs", "next_states", "next_observation", "next_state"),
+    "starts": ("episode_starts", "is_first"),
+    "lengths": ("lengths", "episode_lengths", "ep_lengths", "ep_lens"),
+    **{{"return": "total"}.get(r, r): names for r, names in _ROLES.items() if r not in _KEYS},
+}
+
 # ---- array files ----
 
-# Fields of `LogRows` by the names of arrays with one row per state, and with one per episode.
-_PER_STATE = {
-    "states": "states",
-    "observations": "states",
-    "actions": "actions",
-    "episode": "episode",
-    "step": "step",
-    "rewards": "reward",
-    "terminals": "terminated",
-    "timeouts": "truncated",
-    "next_observations": "after",
-}
-_PER_EPISODE = {
-    "returns": "total",
-    "seeds": "seed",
-    "terminated": "terminated",
-    "truncated": "truncated",
-}
+_DIVIDING = ("episode", "step", "terminated", "truncated", "starts", "lengths", "after")
+_FLAGS = ("terminated", "truncated")
+_ABOUT = ("policy", "feature_names")
+OUTCOME = "outcome."  # before the names of outcomes in files written by pivec
+
+
+def _array_roles(names: Iterable[str]) -> dict[str, str]:
+    """Return the array of each role."""
+    plain = {_plain(name): name for name in names}
+    found = {
+        role: [plain[name] for name in usual if name in plain] for role, usual in _ARRAYS.items()
+    }
+    return {role: names[0] for role, names in found.items() if names}
 
 
 def array_policy(path: Path, info: PolicyInfo, options: TableOptions) -> RecordedPolicy:
-    """Find the policy in an array file."""
+    """Find the policy in an array file, or in a folder of `.npy` files."""
     suffix = path.suffix.lower()
     has_actions, names = None, None
-    if suffix == ".npz":
-        about = _load_npz(path, "policy").get("policy")
-        given = _load_npz(path, "feature_names").get("feature_names")
+    reading: tuple[tuple[str, str], ...] = ()
+    if path.is_dir():
+        reading = _array_reading(list(npy_files(path)))
+    elif suffix == ".npz":
+        known = _load_npz(path, _ABOUT)
+        about, given = known.get("policy"), known.get("feature_names")
         names = None if given is None else tuple(map(str, given.ravel()))
         if about is not None and about.shape in ((3,), (4,)) and about.dtype.kind == "U":
             label, group, step, *_ = about.tolist()
@@ -229,10 +281,42 @@ def array_policy(path: Path, info: PolicyInfo, options: TableOptions) -> Recorde
             is_known = step.isascii() and step.isdecimal()
             info = replace(info, group=group, step=int(step) if is_known else None)
             info = _thinned(info, _npz_thinning(about))
+        else:
+            with _open_npz(path) as archive:
+                reading = _array_reading(_npz_names(archive))
     elif suffix != ".npy":
         has_actions = _hdf5_actions(path, options)
     read = partial(_read_arrays, path, options)
-    return RecordedPolicy(info, read, names=names, has_actions=has_actions)
+    return RecordedPolicy(info, read, names=names, has_actions=has_actions, reading=reading)
+
+
+def npy_files(folder: Path) -> dict[str, Path]:
+    """Return the `.npy` files of a folder by name, in natural order."""
+    paths = [path for path in folder.iterdir() if path.suffix.lower() == ".npy"]
+    paths = [path for path in paths if not path.name.startswith(".")]
+    return {path.stem: path for path in sorted(paths, key=lambda path: natural_key(path.name))}
+
+
+def is_one_policy(folder: Path) -> bool:
+    """Return whether the `.npy` files of a folder are one policy.
+
+    They are named as arrays, or each is an episode, (steps, features).
+    """
+    files = npy_files(folder)
+    if "states" in _array_roles(files):
+        return True
+    return len(files) > 1 and all(_load_npy(path).ndim == 2 for path in files.values())
+
+
+def _array_reading(names: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    """Return how arrays with these names are read, for the user."""
+    roles = _array_roles(names)
+    if "states" not in roles:
+        return (("episodes", f"one per file, from {names[0]} to {names[-1]}"),) if names else ()
+    ends = [roles.pop(role) for role in _DIVIDING if role in roles]
+    other = [name for name in names if name not in {*roles.values(), *ends}]
+    lines = {"states": [roles.pop("states")], "episodes": ends, "also": roles.values()}
+    return tuple((what, ", ".join(k)) for what, k in (lines | {"others": other}).items() if k)
 
 
 def _npz_thinning(about: Array | None) -> Any:
@@ -255,103 +339,250 @@ def _thinned(info: PolicyInfo, every: Any) -> PolicyInfo:
 
 def _read_arrays(path: Path, options: TableOptions) -> Iterator[Episode]:
     suffix = path.suffix.lower()
-    load = {".npz": _load_npz, ".npy": _load_npy}.get(suffix, _load_hdf5)
-    arrays = load(path)
-    name = "states" if "states" in arrays else "observations"
-    if name not in arrays:
-        raise BadData(
-            f"it has no array called states or observations, only {', '.join(sorted(arrays))}"
-        )
-    states = arrays[name]
-    if 0 in states.shape[1:]:
-        raise BadData(f"{name} has shape {states.shape}: expected at least one feature per state")
     is_cut = options.episode_length is not None or options.episode_starts is not None
-    is_long = suffix not in (".npz", ".npy")
-    if suffix == ".npz":
-        is_long = bool({"episode", "step"} & arrays.keys())
-        is_long |= states.ndim == 2 and (is_cut or bool({"terminals", "timeouts"} & arrays.keys()))
-    if states.ndim < 2 or (states.ndim == 2 and suffix == ".npz" and not is_long):
+    if path.is_dir():
+        arrays = {name: _load_npy(file) for name, file in npy_files(path).items()}
+    elif suffix == ".npy":
+        arrays = {"states": _load_npy(path)}
+    else:
+        arrays = _load_npz(path) if suffix == ".npz" else _load_hdf5(path)
+    if path.is_dir() and "states" not in _array_roles(arrays):
+        yield from _of_files(arrays).episodes()
+        return
+    names = _array_roles(arrays)
+    if "states" not in names:
         raise BadData(
-            f"{name} has shape {states.shape}, but needs (episodes, steps, ...), or (n, ...) with "
-            "arrays episode and step, an array terminals, or --episode-length of `pivec import`; a "
-            "vector of parameters needs a .json next to it that describes the layers"
+            "it has no array called states or observations, only "
+            + ", ".join(name for name in sorted(arrays) if name not in _ABOUT)
         )
-    padded = states.ndim > 2 and not is_long and not (suffix == ".npy" and is_cut)
-    rows = _padded_rows(arrays, states) if padded else _long_rows(arrays, states, name, options)
-    yield from rows.episodes()
+    known = {
+        role: arrays[name].astype(bool) if role in _FLAGS else arrays[name]
+        for role, name in names.items()
+        if arrays[name].ndim or role == "states"
+    }
+    states, n = known["states"], len(known["states"]) if known["states"].ndim else 0
+    if 0 in states.shape[1:]:
+        raise BadData(
+            f"{names['states']} has shape {states.shape}: expected at least one feature per state"
+        )
+    # Steps of several environments at once, as rollout buffers have them: one after another.
+    pair = states.shape[:2]
+    stacked = ["starts", *_FLAGS] if pair[1:] == (1,) else ["starts"]
+    if "starts" in known and known["starts"].shape == pair and pair[1] > 1:
+        is_first = known["starts"].astype(bool)
+        if is_first[:, 0].all() and not is_first[:, 1:].any():  # (episodes, steps)
+            stacked = []
+    if states.ndim > 2 and any(known[role].shape == pair for role in stacked if role in known):
+        known = {
+            role: values.swapaxes(0, 1).reshape(-1, *values.shape[2:])
+            if values.shape[:2] == pair
+            else values
+            for role, values in known.items()
+        }
+        if "starts" in known:
+            known["starts"] = known["starts"].astype(bool)
+            known["starts"][:: pair[0]] = True
+        states, n = known["states"], len(known["states"])
+    # A flag for each of n images, (n, height, width); but pivec's own are of whole episodes.
+    per_row = [known[role].shape == (n,) and not (role in _FLAGS and known[role].all())
+               and names.get(role) not in _FLAGS
+               for role in _DIVIDING[:-2] if role in known]  # fmt: skip
+    is_padded = states.ndim > 2 and suffix not in (".hdf5", ".h5") and not any(per_row)
+    is_padded &= not (is_cut and suffix == ".npy")
+    is_divided = is_padded or is_cut or not known.keys().isdisjoint(_DIVIDING)
+    if not states.ndim or not is_divided or (states.ndim < 2 and suffix == ".npy"):
+        raise BadData(
+            f"{names['states']} has shape {states.shape}, but needs (episodes, steps, ...), or "
+            "(n, ...) with arrays episode and step, an array terminals, or --episode-length of "
+            "`pivec import`; a vector of parameters needs a .json next to it that describes the "
+            "layers"
+        )
+    others = {key: arrays[key] for key in arrays.keys() - {*names.values(), *_ABOUT}}
+    log, unused = _array_log(known, names, others, options, is_padded)
+    yield from replace(log, every=_npz_thinning(arrays.get("policy"))).episodes()
+    if unused:  # after the last episode: the first one alone may be read before
+        warnings.warn(
+            f"{path} has arrays that are not used: {_shortened(unused)}",
+            PivecWarning,
+            stacklevel=2,
+        )
 
 
-def _long_rows(
-    arrays: Mapping[str, Array], states: Array, name: str, options: TableOptions
-) -> LogRows:
-    n = len(states)
-    every = _npz_thinning(arrays.get("policy"))
-    known: dict[str, Any] = {"length": options.episode_length, "every": every}
-    for array, role in _PER_STATE.items():
-        if array not in arrays or role == "states":
-            continue
-        values = arrays[array]
-        if len(values) != n and not (role == "actions" and len(values) == n - 1):
-            raise BadData(f"{array} has {len(values)} rows, but {name} {n}")
-        if role in ("reward", "terminated", "truncated"):
-            values = values.reshape(n).astype(bool if role != "reward" else values.dtype)
-        known[role] = values
-    if {"episode", "step"} & known.keys():
-        if any(role not in known or known[role].shape != (n,) for role in ("episode", "step")):
-            raise BadData(f"episode and step are both needed, one number for each of {n} rows")
-        unique, rank = np.unique(known["episode"], return_inverse=True)
-        of_episodes = _per_episode(arrays, len(unique), 1)
-        known |= {role: array[rank] for role, array in of_episodes.items()} | {"by_number": True}
-    if options.episode_starts is not None:
-        starts = np.load(options.episode_starts, allow_pickle=False)
-        is_whole = starts.ndim == 1 and starts.dtype.kind in "iu"
-        if not is_whole or not ((starts >= 0) & (starts < n)).all():
-            raise BadData(f"starts of episodes must be numbers of its rows, from 0 to {n - 1}")
-        known["pieces"] = np.split(np.arange(n), np.unique(starts[starts > 0]))
-    return LogRows(states, **known)
+def _of_files(arrays: Mapping[str, Array]) -> LogRows:
+    """Return the rows of files with an episode each."""
+    width = next(iter(arrays.values())).shape[1:]
+    for name, array in arrays.items():
+        if array.ndim != 2 or array.shape[1:] != width or not array.size:
+            raise BadData(
+                f"{name}.npy has shape {array.shape}, but the other files (steps, {width[0]}): "
+                "expected one episode per file"
+            )
+    starts = np.cumsum([len(array) for array in arrays.values()])
+    pieces = np.split(np.arange(starts[-1]), starts[:-1])
+    return LogRows(np.concatenate(list(arrays.values())), pieces=pieces)
 
 
-def _padded_rows(arrays: Mapping[str, Array], states: Array) -> LogRows:
-    (n, steps), actions = states.shape[:2], arrays.get("actions")
-    lengths = np.asarray(arrays.get("lengths", np.full(n, steps)))
+def _array_log(
+    known: Mapping[str, Array],
+    names: Mapping[str, str],
+    others: Mapping[str, Array],
+    options: TableOptions,
+    is_padded: bool,
+) -> tuple[LogRows, list[str]]:
+    """Combine arrays: of each state, of shape (n,) or padded (episodes, steps); of each episode.
+
+    Also return the names of arrays that are neither.
+    """
+    states = known["states"]
+    shape = states.shape[: 1 + is_padded]
+    n, tail = int(np.prod(shape)), states.shape[len(shape) :] or (1,)
+    rows = {
+        role: _per_state(values, shape, role)
+        for role, values in known.items()
+        if role not in ("starts", "lengths", "states")
+    }
+    fields: dict[str, Any] = {role: values for role, values in rows.items() if values is not None}
+    of_episodes = rows.keys() - fields.keys()
+
+    def mismatch(role: str, other: str = "") -> BadData:
+        return BadData(
+            f"{names[role]} has shape {known[role].shape}, but {names['states']} {states.shape}: "
+            f"expected one value per state{other}"
+        )
+
+    for role in of_episodes - {"total", "seed", *_FLAGS}:
+        raise mismatch(role)
+    log = LogRows(states.reshape(n, *tail), length=options.episode_length, **fields)
+    log = replace(log, by_number=log.episode is not None)
+    if is_padded:
+        log = replace(log, pieces=_padded_pieces(known, names, shape))
+    elif (starts := _starts(known, n, options)) is not None:
+        log = replace(log, pieces=np.split(np.arange(n), np.unique(starts[starts > 0])))
+    pieces = log.divided()
+    if is_padded and "reward" in fields and known["reward"].shape[1] < shape[1]:
+        fields["reward"] = fields["reward"].astype(np.float64)
+        fields["reward"][[piece[-1] for piece in pieces]] = np.nan  # of terminal states
+    rank = np.zeros(n, dtype=np.int64)  # the episode of each row
+    rank[np.concatenate(pieces)] = np.repeat(np.arange(len(pieces)), list(map(len, pieces)))
+    for role in of_episodes:
+        if known[role].shape != (len(pieces),):
+            raise mismatch(role, f", or one for each of {len(pieces)} episodes")
+        fields[role] = known[role][rank]
+    outcomes, unused = {}, []
+    for name, values in others.items():
+        if _outcome_name(name) not in (EPISODE.names or ()) and values.shape == (len(pieces),):
+            outcomes[_outcome_name(name)] = values[rank]
+        elif _is_outcome(name) and values.shape == shape:
+            outcomes[_outcome_name(name)] = values.reshape(n)
+        else:
+            unused.append(name)
+    _split_done(fields, names)
+    return replace(log, **fields, pieces=pieces, outcomes=outcomes), sorted(unused)
+
+
+def _split_done(fields: dict[str, Any], names: Mapping[str, str]) -> None:
+    """Let ``done`` be the end of episodes that were not truncated, where that is known as well."""
+    if "truncated" in fields and _plain(names.get("terminated", "")).startswith("done"):
+        fields["terminated"] = fields["terminated"] & ~fields["truncated"]
+
+
+def _per_state(values: Array, shape: tuple[int, ...], role: str) -> Array | None:
+    """Return the rows of an array that has one entry per state, which terminal ones may lack."""
+    axes, n = len(shape), int(np.prod(shape))
+    if role not in ("actions", "after") and values.shape[axes:] == (1,):
+        values = values[..., 0]
+    if values.shape[:axes] == shape:
+        return values.reshape(n, *values.shape[axes:])
+    if axes == 1:
+        return values if role == "actions" and len(values) == n - 1 else None
+    if values.ndim < 2 or len(values) != shape[0] or role not in ("reward", "actions", *_FLAGS):
+        return None
+    full = np.zeros((*shape, *values.shape[2:]), values.dtype)
+    full[:, : values.shape[1]] = values[:, : shape[1]]
+    return full.reshape(n, *values.shape[2:])
+
+
+def _padded_pieces(
+    known: Mapping[str, Array], names: Mapping[str, str], shape: tuple[int, ...]
+) -> list[Array]:
+    """Return the rows of each episode of a padded array, which end by length or by flags."""
+    (n, steps), lengths = shape, known.get("lengths")
+    flags = [known[role] for role in _FLAGS if role in known and known[role].ndim == 2]
+    if lengths is None and flags:
+        is_end = np.any(flags, axis=0)
+        first, any_end = is_end.argmax(axis=1), is_end.any(axis=1)
+        stays = np.maximum.accumulate(is_end, axis=1) == is_end
+        if not (stays.all(axis=1) | (is_end.sum(axis=1) < 2)).all() or 0 < any_end.mean() < 0.5:
+            name = names.get("terminated", names.get("truncated"))
+            raise BadData(
+                f"{name} ends several episodes in one row or hardly any: expected (episodes, "
+                "steps); reshape arrays of (steps, environments) to one environment after another"
+            )
+        # Flags may be those of steps, one fewer than states.
+        lengths = np.where(any_end, first + 1 + steps - is_end.shape[1], steps)
+    lengths = np.full(n, steps) if lengths is None else lengths
     is_whole = lengths.dtype.kind in "iuf" and bool((lengths % 1 == 0).all())
     fits = is_whole and ((lengths >= 1) & (lengths <= steps)).all()
     if lengths.shape != (n,) or not fits:
         raise BadData(f"lengths needs one number from 1 to {steps} for each of {n} episodes")
-    known = _per_episode(arrays, n, steps)
-    if actions is not None:
-        if actions.ndim < 2 or any(np.less(actions.shape[:2], (n, lengths.max(initial=1) - 1))):
-            raise BadData(f"actions of shape {actions.shape} are too few for its states")
-        moves = np.zeros((n, steps, *actions.shape[2:]), actions.dtype)
-        moves[:, : actions.shape[1]] = actions[:n, :steps]
-        known["actions"] = moves.reshape(-1, *moves.shape[2:])
-    rows = states.reshape(-1, *states.shape[2:])
-    ends = zip(range(0, len(rows), steps), lengths.astype(np.int64).tolist(), strict=True)
-    return LogRows(rows, pieces=[np.arange(i, i + length) for i, length in ends], **known)
+    needed = lengths.max(initial=1) - 1
+    if "actions" in known and (
+        known["actions"].ndim < 2 or any(np.less(known["actions"].shape[:2], (n, needed)))
+    ):
+        raise BadData(f"actions of shape {known['actions'].shape} are too few for its states")
+    ends = zip(range(0, n * steps, steps), lengths.astype(np.int64).tolist(), strict=True)
+    return [np.arange(begin, begin + length) for begin, length in ends]
 
 
-def _per_episode(arrays: Mapping[str, Array], n: int, repeats: Any) -> dict[str, Any]:
-    """Return what is known of whole episodes, repeated for their rows."""
-    known = {}
-    for name in _PER_EPISODE.keys() & arrays.keys():
-        if arrays[name].shape != (n,):
-            raise BadData(f"{name} needs one value for each of {n} episodes")
-        known[_PER_EPISODE[name]] = np.repeat(arrays[name], repeats)
-    return known
+def _starts(known: Mapping[str, Array], n: int, options: TableOptions) -> Array | None:
+    """Return the rows where episodes start, if they are given."""
+    if options.episode_starts is not None:
+        starts = np.load(options.episode_starts, allow_pickle=False)
+    elif "starts" in known:
+        starts = known["starts"].reshape(n) if known["starts"].size == n else known["starts"]
+        starts = np.flatnonzero(starts) if starts.shape == (n,) else starts
+    elif "lengths" in known and known["lengths"].sum() == n:
+        starts = np.cumsum(known["lengths"])[:-1]
+    else:
+        return None
+    is_whole = starts.ndim == 1 and starts.dtype.kind in "iu"
+    if not is_whole or not ((starts >= 0) & (starts < n)).all():
+        raise BadData(f"starts of episodes must be numbers of its rows, from 0 to {n - 1}")
+    return np.asarray(starts)
 
 
-def _load_npz(path: Path, only: str = "") -> dict[str, Array]:
+@contextlib.contextmanager
+def _open_npz(path: Path) -> Iterator[BoundedZip]:
     try:
         with open_regular(path) as file:
-            budget = Budget(os.fstat(file.fileno()).st_size, str(path), MAX_BYTES)
-            return unpack_npz(file, budget, kinds="biufU", only=only)
+            yield BoundedZip(file, Budget(os.fstat(file.fileno()).st_size, str(path), MAX_BYTES))
     except (OSError, BadPolicyFile) as error:
         raise BadData(f"{path} is not a readable .npz of plain arrays: {error}") from error
 
 
-def _load_npy(path: Path) -> dict[str, Array]:
+def _npz_names(archive: BoundedZip) -> list[str]:
+    return [name.removesuffix(".npy") for name in archive.members if name.endswith(".npy")]
+
+
+def _load_npz(path: Path, only: Sequence[str] = ()) -> dict[str, Array]:
+    """Read the arrays of a file, or some; those that are not used may be of any kind."""
+    arrays = {}
+    with _open_npz(path) as archive:
+        names = [name for name in _npz_names(archive) if not only or name in only]
+        used = {*_array_roles(names).values(), *_ABOUT}
+        for name in names:
+            try:
+                arrays[name] = parse_npy(archive.read(f"{name}.npy"), "biufU")
+            except BadPolicyFile as error:
+                if name in used:
+                    raise BadPolicyFile(f"{name}.npy in it: {error}") from error
+                arrays[name] = np.empty(())
+    return arrays
+
+
+def _load_npy(path: Path) -> Array:
     with open_regular(path):  # raises if it is not a regular file
-        return {"states": np.load(path, mmap_mode="r", allow_pickle=False)}
+        return np.asanyarray(np.load(path, mmap_mode="r", allow_pickle=False))
 
 
 def _load_hdf5(path: Path) -> dict[str, Array]:
@@ -359,7 +590,7 @@ def _load_hdf5(path: Path) -> dict[str, Array]:
     with open_hdf5(path) as file:
         check_hdf5(file)
         budget = Budget(path.stat().st_size, str(path), MAX_BYTES)
-        for name in _PER_STATE.keys() & file.keys():
+        for name in _array_roles(file).values():
             array = file[name]
             kind = getattr(array, "dtype", None)  # a group has none
             if kind is None or kind.kind not in "biuf" or not getattr(array, "shape", None):
@@ -372,15 +603,15 @@ def _load_hdf5(path: Path) -> dict[str, Array]:
 def _hdf5_actions(path: Path, options: TableOptions) -> bool:
     """Check the names in an HDF5 file, and return whether there are actions."""
     with open_hdf5(path) as file:
-        known = _PER_STATE.keys() & file.keys()
+        known = _array_roles(file)
         inside = ", ".join(map(repr, list(file)[:5])) or "nothing"
-    if not {"observations", "states"} & known:
+    if "states" not in known:
         raise BadData(
             f"it has no array observations, as D4RL's files have, but {inside}: a Minari dataset "
             "is named minari:NAME; convert other layouts to arrays or a table first"
         )
-    shows_limits = known & {"timeouts", "next_observations"} or options.episode_length is not None
-    if "terminals" in known and not shows_limits:
+    shows_limits = {"truncated", "after"} & known.keys() or options.episode_length is not None
+    if "terminated" in known and not shows_limits:
         warnings.warn(
             f"{path} has no timeouts: episodes that were truncated continue into the next one "
             "(--episode-length of `pivec import` separates them)",
@@ -465,7 +696,15 @@ def open_table(path: Path) -> Table:
     with open_regular(path) as file:  # raises if it is not a regular file
         size = file.seek(0, 2)
     suffix = path.suffix.lower()
-    if suffix == ".parquet":
+    if suffix in (".jsonl", ".ndjson"):
+        from pyarrow import json as json_lines
+
+        longest = json_lines.ReadOptions(block_size=1 << 24)  # of a line
+        whole = json_lines.read_json(path, longest)
+        while any(pa.types.is_struct(kind) for kind in whole.schema.types):
+            whole = whole.flatten()
+        table = table_of(whole)
+    elif suffix == ".parquet":
         import pyarrow.parquet as pq
 
         whole = pq.ParquetFile(path, memory_map=True)
@@ -496,29 +735,33 @@ def open_table(path: Path) -> Table:
 
 # ---- columns of tables ----
 
-# Usual names of columns by role, in lower case with _ between words; the first one found counts.
-_ROLES: dict[str, tuple[str, ...]] = {
-    "training_step": ("training_step", "training_steps", "train_step", "checkpoint_step",
-                      "checkpoint", "global_step"),
-    "policy": ("policy", "label", "policy_label", "policy_name", "policy_id", "agent", "model",
-               "checkpoint"),
-    "group": ("group", "run", "run_name", "run_id"),
-    "episode": ("episode", "episode_id", "episode_index", "episode_number", "trajectory",
-                "trajectory_id", "traj", "traj_id"),
-    "step": ("step", "time_step", "timestep", "time", "t", "frame_index", "timestamp"),
-    "return": ("return", "returns", "episode_return", "total_reward"),
-    "reward": ("reward", "rewards", "next.reward"),
-    "seed": ("seed", "episode_seed"),
-    "terminated": ("terminated", "terminal", "terminals", "termination", "terminations", "done",
-                   "dones", "next.done"),
-    "truncated": ("truncated", "truncation", "truncations", "timeout", "timeouts"),
-}  # fmt: skip
-_COUNTERS = {"step", "time_step", "timestep", "frame_index"}  # of steps, not of seconds
-_KEYS = ("policy", "group", "training_step")  # which policy a row belongs to
+_COUNTERS = {"step", "env_step", "env_steps", "episode_step", "ep_step", "step_id", "step_index",
+             "time_step", "timestep", "frame_index", "frame", "tick", "global_step"}  # fmt: skip
 _OF_ANY_TYPE = {"policy", "group", "episode"}  # the others are numeric
-_ACTION = re.compile(r"(actions?|act)(\[\d+\]|[_.]?\d+)?")
+_ACTION = re.compile(
+    r"(actions?|act)(\[\d+\]|[_.]?\d+|[_.](?!.*(mask|prob|logp|value|mean|std|entropy)).+)?"
+)
 _NUMBER = r"^\s*([-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?|nan|NaN|)\s*$"
-_INDEX = re.compile(r"(|index|unnamed:_\d+|__index_level_\d+__)")  # written by pandas
+_STATE = re.compile(r"(obs|observations?|states?)[._\[\d].*")  # of which there are several
+_OUTCOMES = re.compile(
+    r"(infos?[._]|next[._])?((is_)?(success|successful|failure|win|won)|succeeded|solved|failed|"
+    r"(final_)?score|outcome|result|winner|task|task_(id|index|name))|outcome\..*"
+)
+_AT_END = re.compile(r"(infos?[._]|next[._])?((is_)?success|succeeded|solved)")  # of a step
+# Names of columns that are never features, by what they are.
+_NO_FEATURES = {
+    "row number": r"|index|idx|row|row_(id|number)|unnamed:_\d+|__index_level_\d+__",
+    "identifier": r"(.*[._])?(id|idx|index|uuid|seed)",
+    "time": r"date|datetime|time|timestamp|wall_?(time|clock)|clock|elapsed(_time)?",
+    "counter": r"(total|num|global|env)_(time)?steps?|(.*_)?(iter|iterations?|no|nr|num|counter)|"
+    r"epoch|(ep|episode)_len(gth)?",
+    "rewards": r"(.*[._])?(rewards?|returns?)([._].*)?",
+    "info": r"infos?[._].*",
+}
+_RESERVED = {name for usual in _ROLES.values() for name in usual}
+_KNOWN = ("row number", "--ignore-columns")  # of which nobody needs to be warned
+_HEAD = 10_000  # rows that are looked at first
+_MOST_CANDIDATES, _MOST_ADDED = 8, 2  # columns that may be needed to identify policies
 
 
 @dataclass(frozen=True)
@@ -526,44 +769,118 @@ class Columns:
     """The columns of a table by their meaning; ``roles`` has those of `_ROLES` that are there."""
 
     roles: Mapping[str, str]
-    features: tuple[str, ...]
+    features: tuple[str, ...] = ()
     actions: tuple[str, ...] = ()
+    outcomes: tuple[str, ...] = ()
     after: tuple[str, ...] = ()  # next_x of each feature x
+    keys: tuple[str, ...] = ()  # columns besides those of roles that identify policies
     written: Mapping[str, Any] = field(default_factory=dict)  # metadata of a table by pivec
-    ignored: tuple[str, ...] = ()  # without a meaning, unless the user chose the features
+    ignored: Mapping[str, str] = field(default_factory=dict)  # why a column is not used
 
     @property
     def all(self) -> list[str]:
         """Every column that is read of a policy."""
         own = [name for role, name in self.roles.items() if role not in _KEYS]
-        return list(dict.fromkeys([*own, *self.features, *self.actions, *self.after]))
+        used = (*own, *self.features, *self.actions, *self.after, *self.outcomes)
+        return list(dict.fromkeys(used))
+
+    @property
+    def owner(self) -> list[str]:
+        """Columns that identify a policy."""
+        return [self.roles[role] for role in _KEYS if role in self.roles] + list(self.keys)
+
+    def reading(self, features: Sequence[str]) -> tuple[tuple[str, str], ...]:
+        """Return how the table is read, for the user."""
+        also = [
+            name if _plain(name) == role else f"{name} ({role.replace('_', ' ')})"
+            for role, name in self.roles.items()
+            if role not in (*_KEYS, "episode", "step")
+        ]
+        lines = {
+            "policy": " + ".join(self.owner) or "the whole table",
+            "episode": self.roles.get("episode", "found by its end or by time"),
+            "step": self.roles.get("step", "the order of rows"),
+            "features": ", ".join(features),
+            "actions": ", ".join(self.actions),
+            "outcomes": ", ".join(self.outcomes),
+            "also": ", ".join(also),
+            "ignored": ", ".join(f"{name!r} ({why})" for name, why in self.ignored.items()),
+        }
+        return tuple((what, text) for what, text in lines.items() if text)
 
 
-def find_columns(schema: pa.Schema, options: TableOptions) -> Columns:
+class _Codes:
+    """Numbers of the combinations of values in columns of a table."""
+
+    def __init__(self, table: Table) -> None:
+        self._table, self._known = table, dict[str, Any]()
+        self.n = sum(table.lengths)
+        if not self.n:
+            raise BadData("it has no rows: expected one per state")
+
+    def column(self, name: str) -> Any:
+        """Return a column, dictionary-encoded."""
+        if name not in self._known:
+            parts = [self._table.read(i, [name]) for i in range(len(self._table.lengths))]
+            self._known[name] = _values(pa.concat_tables(parts), name).dictionary_encode()
+        return self._known[name]
+
+    def of(self, names: Iterable[str | None]) -> Array:
+        """Return the number of each row's combination."""
+        code = np.zeros(self.n, dtype=np.int64)
+        for name in filter(None, names):
+            encoded = self.column(name)
+            missing = len(encoded.dictionary)
+            mine = encoded.indices.fill_null(missing).to_numpy()
+            code = np.unique(code * (missing + 1) + mine, return_inverse=True)[1]
+        return code
+
+    def count(self, *names: str | None) -> int:
+        """Return how many combinations there are."""
+        return int(self.of(names).max()) + 1
+
+    def separates(self, keys: Sequence[str], episode: str | None, step: str | None) -> bool:
+        """Return whether episodes have no time twice or, without times, are not interrupted."""
+        if step is not None:
+            return self.count(*keys, episode, step) == self.n
+        code = self.of([*keys, episode])
+        return episode is None or np.count_nonzero(np.diff(code)) == code.max()
+
+
+def find_columns(table: Table, codes: _Codes, options: TableOptions) -> Columns:
     """Find the meaning of the columns of a table."""
-    names = list(schema.names)
-    if len(set(names)) < len(names):
-        raise BadData("two of its columns have the same name: rename one of them")
+    schema, names = table.schema, list(table.schema.names)
     text = (schema.metadata or {}).get(METADATA)
     written = {} if text is None else dict(json.loads(text))
     if written.get("columns") != names:  # its columns were changed since
         written = {}
-    roles, unused = _find_roles(schema, options)
-    left = [name for name in names if name not in {*roles.values(), *unused}]
-    actions = _check_given(options.action_columns, names, "--action-columns") or [
-        name for name in left if _ACTION.fullmatch(_plain(name))
+    roles, ignored = _find_roles(schema, options)
+    given = {
+        which: _check_given(getattr(options, f"{which}_columns"), names, f"--{which}-columns")
+        for which in ("feature", "action", "outcome", "ignore")
+    }
+    ignored |= dict.fromkeys(given["ignore"], "--ignore-columns")
+    keys: list[str] = []
+    if not written:
+        chosen = {name for columns in given.values() for name in columns}
+        roles, keys = _identify(codes, schema, roles, ignored, chosen, options)
+    taken = {*roles.values(), *keys, *ignored}
+    left = [name for name in names if name not in taken]
+    actions = given["action"] or [
+        name
+        for name in left
+        if _ACTION.fullmatch(_plain(name)) and _is_numeric(schema.field(name).type)
     ]
-    features = _check_given(options.feature_columns, names, "--feature-columns") or list(
-        written.get("features", ())
-    )
+    features = given["feature"] or list(written.get("features", ()))
+    outcomes = [*given["outcome"], *(name for name in left if name.startswith(OUTCOME))]
+    columns = Columns(roles, (), tuple(actions), keys=tuple(keys), written=written)
     if not features:
-        left = [name for name in left if name not in actions]
-        features = [name for name in left if _is_numeric(schema.field(name).type)]
-        features = [name for name in features if not _INDEX.fullmatch(_plain(name))]
-        following = {f"next_{name}" for name in features} & set(features)
-        features = [name for name in features if name not in following]
-        unused += [name for name in left if _plain(name) and name not in {*features, *following}]
+        taken = {*actions, *outcomes}
+        left = [name for name in left if name not in taken]
+        found, others, reasons = _find_features(table, codes, columns, left, options)
+        features, ignored, outcomes = found, ignored | reasons, [*outcomes, *others]
     if not features:
+        unused = [name for name in ignored if not _is_numeric(schema.field(name).type)]
         raise BadData(
             f"it has no numeric columns for the states, only {_shortened(names)}"
             + f" (not numeric: {_shortened(unused)})" * bool(unused)
@@ -571,38 +888,222 @@ def find_columns(schema: pa.Schema, options: TableOptions) -> Columns:
         )
     after = tuple(f"next_{name}" for name in features)
     after = after if set(after) <= set(names) else ()
-    chosen = written or options.feature_columns
-    ignored = () if chosen else tuple(unused)
-    return Columns(roles, tuple(features), tuple(actions), after, written, ignored)
+    used = {*features, *outcomes, *after}
+    return replace(
+        columns,
+        features=tuple(features),
+        outcomes=tuple(outcomes),
+        after=after,
+        ignored={} if written else {k: ignored[k] for k in names if k in ignored and k not in used},
+    )
 
 
-def _find_roles(schema: pa.Schema, options: TableOptions) -> tuple[dict[str, str], list[str]]:
+def _find_roles(schema: pa.Schema, options: TableOptions) -> tuple[dict[str, str], dict[str, str]]:
     """Find the column of each role, and others with a name of that role, which are not used."""
     roles: dict[str, str] = {}
-    unused: list[str] = []
-    used = {*options.feature_columns, *options.action_columns}
+    unused: dict[str, str] = {}
+    given = {role: getattr(options, f"{role}_column", None) for role in _ROLES}
+    for role, name in given.items():
+        if name is not None:
+            _check_given([name], schema.names, f"--{role.replace('_', '-')}-column")
+    used = {*options.feature_columns, *options.action_columns, *options.outcome_columns,
+            *options.ignore_columns}  # fmt: skip
     plain = {_plain(name): name for name in schema.names if name not in used}
     for role, usual in _ROLES.items():
-        given = getattr(options, f"{role}_column", None)
-        if given is not None:
-            option = f"--{role.replace('_', '-')}-column"
-            [roles[role]] = _check_given([given], schema.names, option)
+        if (name := given[role]) is not None:
+            roles[role] = name
             continue
         found = [plain[name] for name in usual if name in plain]
+        # The episodes may be those of a policy each; any other column has one meaning.
+        taken = {*roles.values(), *(given.values() if role != "policy" else ())}
         found = [
-            name
-            for name in found
-            if name not in roles.values() and _fits(role, schema.field(name).type)
+            name for name in found if name not in taken and _fits(role, schema.field(name).type)
         ]
         if found:
             roles[role], *others = found
-            unused += others
-    return roles, [name for name in unused if name not in roles.values()]
+            unused |= dict.fromkeys(others, f"{roles[role]} is used")
+    return roles, {name: why for name, why in unused.items() if name not in roles.values()}
+
+
+def _identify(
+    codes: _Codes,
+    schema: pa.Schema,
+    roles: Mapping[str, str],
+    ignored: dict[str, str],
+    chosen: set[str],
+    options: TableOptions,
+) -> tuple[dict[str, str], list[str]]:
+    """Choose what identifies policies: the fewest columns with which no episode has a time twice.
+
+    Return the roles, and further columns that are needed.
+    """
+    roles, episode = dict(roles), roles.get("episode")
+    keys: list[str] = []
+    for role in _KEYS:  # which may count through the episodes of one policy instead
+        name, step = roles.get(role), roles.get("step")
+        if name is None:
+            continue
+        time = step or (name if _plain(name) in _COUNTERS else None)
+        pieces, whole = codes.count(*keys, episode, name), codes.count(*keys, episode)
+        is_time = bool(time) and 2 * pieces > codes.n and pieces >= 2 * whole
+        is_given = name == episode or getattr(options, f"{role}_column") is not None
+        if is_given or not is_time or not codes.separates(keys, episode, time):
+            keys.append(name)
+        else:
+            del roles[role]
+            if step is None:
+                roles["step"] = name
+            else:
+                ignored[name] = "changes within episodes"
+    step = roles.get("step")
+    if episode is None or codes.separates(keys, episode, step):
+        return roles, []
+    kinds = {name: schema.field(name).type for name in schema.names}
+    used = {*roles.values(), *ignored, *chosen}
+    free = [name for name in schema.names if name not in used]
+    candidates = [
+        *(name for name in ignored if not pa.types.is_floating(kinds[name])),
+        *(roles[role] for role in ("seed",) if role in roles),
+        *(name for name in free if _is_text(kinds[name])),
+        *(name for name in free if pa.types.is_integer(kinds[name]) and _reason(name)),
+    ]
+    explicit = {getattr(options, f"{role}_column", None) for role in _ROLES}
+    candidates = [name for name in candidates if name not in {*explicit, *chosen}]
+    candidates = sorted(candidates, key=_is_outcome)[:_MOST_CANDIDATES]
+    for size in range(1, _MOST_ADDED + 1):
+        for added in combinations(candidates, size):
+            more = [*keys, *added]
+            if 2 * codes.count(*more, episode) > codes.n or not codes.separates(
+                more, episode, step
+            ):
+                continue  # every row has another value, or it does not help
+            roles = {role: name for role, name in roles.items() if name not in added}
+            for name in added:
+                ignored.pop(name, None)
+                if _is_text(kinds[name]):
+                    roles.setdefault("policy", name)
+            return roles, [name for name in added if name not in roles.values()]
+    return roles, []
+
+
+def _reason(name: str) -> str:
+    """Return why a column of that name cannot be a feature; empty if it can."""
+    plain = _plain(name)
+    return next((why for why, regex in _NO_FEATURES.items() if re.fullmatch(regex, plain)), "")
+
+
+def _outcome_name(name: str) -> str:
+    return re.sub(r"^(outcome|infos?|next)\.", "", name)
+
+
+def _is_outcome(name: str) -> bool:
+    return bool(_OUTCOMES.fullmatch(_plain(name)))
+
+
+def _find_features(
+    table: Table, codes: _Codes, columns: Columns, left: list[str], options: TableOptions
+) -> tuple[list[str], list[str], dict[str, str]]:
+    """Divide columns into features, outcomes of episodes, and others with the reasons."""
+    kinds = {name: table.schema.field(name).type for name in left}
+    following = {f"next_{name}" for name in left}
+    left = [name for name in left if name not in following]
+    texts = {name for name in left if _is_text(kinds[name])}
+    numeric = {name for name in left if _is_numeric(kinds[name])}
+    # Columns that are called states leave no doubt about the others.
+    named = {name for name in numeric if _STATE.fullmatch(_plain(name))}
+    if {_plain(name).removeprefix("state.") for name in named} <= _RESERVED:  # of other meaning
+        named = set()
+    owner = codes.of(columns.owner)
+    episode = _episode_codes(table, codes, columns, owner, options)
+    scalars = [k for k in left if k in texts | numeric and not pa.types.is_nested(kinds[k])]
+    constant = _constants(table, codes, scalars, episode)
+    owner = owner[np.unique(episode, return_index=True)[1]]  # of each episode
+    several, lengths = len(owner) > owner.max() + 1, np.bincount(episode).tolist()
+    features: list[str] = []
+    outcomes: list[str] = []
+    doubtful: list[str] = []
+    ignored: dict[str, str] = {}
+    for name in left:
+        values = constant.get(name, [])
+        pairs = len(set(zip(owner.tolist(), values, strict=False)))
+        differs, of_owner = len(set(values)) > 1, several and pairs == owner.max() + 1
+        is_number = several and pairs == len(owner) and pa.types.is_integer(kinds[name])
+        if _is_outcome(name) and (values or _AT_END.fullmatch(_plain(name))):
+            outcomes.append(name)
+        elif why := _reason(name):
+            ignored[name] = why
+        elif name in texts and differs and not of_owner:
+            outcomes.append(name)
+        elif name not in numeric:
+            ignored[name] = "text" if name in texts else "not numeric"
+        elif named and name not in named:
+            ignored[name] = "not called a state"
+        elif differs and (of_owner or is_number or values == lengths):
+            ignored[name] = (
+                "constant in each policy" if of_owner else "number or length of the episode"
+            )
+            doubtful.append(name)
+        else:
+            features.append(name)
+    return features or doubtful, outcomes, ignored
+
+
+def _episode_codes(
+    table: Table, codes: _Codes, columns: Columns, owner: Array, options: TableOptions
+) -> Array:
+    """Return the number of each row's episode, or of its policy if that does not show in a row."""
+    if "episode" in columns.roles:
+        return codes.of([*columns.owner, columns.roles["episode"]])
+    ends = {role: columns.roles[role] for role in ("step", *_FLAGS) if role in columns.roles}
+    if not ends:
+        return owner
+    pieces = [
+        rows[piece]
+        for _, rows in _owners(codes, columns.owner)
+        for piece in _rows_of(table, Columns(ends), rows, options).divided()
+    ]
+    result = np.zeros(codes.n, dtype=np.int64)
+    result[np.concatenate(pieces)] = np.repeat(np.arange(len(pieces)), list(map(len, pieces)))
+    return result
+
+
+def _constants(
+    table: Table, codes: _Codes, names: Sequence[str], episode: Array
+) -> dict[str, list[Any]]:
+    """Return the columns that are the same in all rows of an episode where known, by episode."""
+    n = int(episode.max()) + 1
+    if n == codes.n or not names:
+        return {}
+    head = table.read(0, list(names)).slice(0, _HEAD)
+    found = {}
+    for name in names:
+        values = _same(_values(head, name).dictionary_encode(), episode[: len(head)], n)
+        if values is not None and len(head) < codes.n:  # few columns do not differ in the head
+            values = _same(codes.column(name), episode, n)
+        if values is not None:
+            found[name] = values
+    return found
+
+
+def _same(encoded: Any, episode: Array, n: int) -> list[Any] | None:
+    """Return the value of a column in each episode, or None if one has several."""
+    mine, code = episode[encoded.indices.is_valid()], encoded.indices.drop_null().to_numpy()
+    values = np.full(n, len(encoded.dictionary))
+    values[mine] = code
+    if (values[mine] != code).any():
+        return None
+    known = [*encoded.dictionary.to_pylist(), None]
+    return [known[value] for value in values.tolist()]
 
 
 def _fits(role: str, kind: pa.DataType) -> bool:
     is_time = role == "step" and pa.types.is_temporal(kind)
     return role in _OF_ANY_TYPE or _is_numeric(kind) or is_time
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    types = pa.types
+    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_dictionary(kind))
 
 
 def _check_given(wanted: Sequence[str], names: Sequence[str], option: str) -> list[str]:
@@ -639,30 +1140,35 @@ def table_policies(
     table: Table, options: TableOptions, name: str = "policy", source: str = "", digest: str = ""
 ) -> list[RecordedPolicy]:
     """Find the policies of a table; ``name`` is that of a single one without a column."""
-    columns = find_columns(table.schema, options)
-    if columns.ignored:
-        _check_text(table, columns.ignored)
+    if len(set(table.schema.names)) < len(table.schema.names):
+        raise BadData("two of its columns have the same name: rename one of them")
+    codes = _Codes(table)
+    columns = find_columns(table, codes, options)
+    ignored = [name for name, why in columns.ignored.items() if why not in _KNOWN]
+    if ignored and not options.feature_columns:
+        _check_text(table, ignored)
         warnings.warn(
-            f"columns that are not part of the states are ignored: {_shortened(columns.ignored)} "
+            f"columns that are not part of the states are ignored: {_shortened(ignored)} "
             "(see --feature-columns of `pivec import`, in Python feature_columns=)",
             PivecWarning,
             stacklevel=2,
         )
     names = _feature_names(table, columns)
     roles = [role for role in _KEYS if role in columns.roles]
-    known: dict[str, tuple[Any, ...]] = {}
+    owners = list(_owners(codes, columns.owner))
+    # The values of further columns identify runs.
+    known = [(dict(zip(roles, key, strict=False)), key[len(roles) :]) for key, _ in owners]
+    labels = [mine.get("policy") for mine, _ in known]
+    infos = [_info(*mine, name, len(set(labels)) == len(labels)) for mine in known]
+    if twice := [label for label, count in Counter(i.label for i in infos).items() if count > 1]:
+        raise BadData(
+            f"two policies are called {twice[0]!r}: name other columns with --policy-column, "
+            "--group-column and --training-step-column of `pivec import`"
+        )
     thinned = dict(columns.written.get("kept_every") or {})
     clock = "steps" if _plain(columns.roles.get("step", "step")) in _COUNTERS else "time"
     result = []
-    for key, rows in _owners(table, [columns.roles[role] for role in roles]):
-        info = _info(dict(zip(roles, key, strict=True)), name)
-        if info.label in known:
-            raise BadData(
-                f"the policy {info.label!r} has several groups or training steps, "
-                f"{known[info.label][1:]} and {key[1:]}: name other columns with --policy-column, "
-                "--group-column and --training-step-column of `pivec import`"
-            )
-        known[info.label] = key
+    for info, (_, rows) in zip(infos, owners, strict=True):
         every = thinned.get(info.label, 1)
         fingerprint = json_digest([digest, info.label, vars(options)]) if digest else ""
         result.append(
@@ -674,6 +1180,7 @@ def table_policies(
                 is_flat=bool(columns.written),
                 has_actions=bool(columns.actions),
                 clock=clock,
+                reading=() if columns.written else columns.reading(names),
             )
         )
     return result
@@ -685,7 +1192,7 @@ def _check_text(table: Table, names: Sequence[str]) -> None:
 
     for name in names:
         kind = table.schema.field(name).type
-        if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+        if not _is_text(kind) or pa.types.is_dictionary(kind):
             continue
         row, n_numbers, n_values, wrong = 0, 0, 0, ""
         for part, length in enumerate(table.lengths):
@@ -702,40 +1209,35 @@ def _check_text(table: Table, names: Sequence[str]) -> None:
             )
 
 
-def _info(known: Mapping[str, str | None], name: str) -> PolicyInfo:
+def _info(
+    known: Mapping[str, str | None], more: Sequence[str | None], name: str, is_unique: bool
+) -> PolicyInfo:
     """Name a policy by the values of its columns."""
-    group, text = known.get("group") or "", known.get("training_step")
-    label, step = known.get("policy"), None
+    group, text, label = known.get("group") or "", known.get("training_step"), known.get("policy")
+    step = None
     if text is not None:
         try:
             step = int(text)
         except ValueError:
             raise BadData(f"training steps must be whole numbers, but one is {text!r}") from None
-    if label is None:
-        if "policy" in known:
-            raise BadData("a row has no policy name: fill in the column, or omit the row")
-        label = "/".join([group or name, *([] if step is None else [str(step)])])
+    if label is None and "policy" in known:
+        raise BadData("a row has no policy name: fill in the column, or omit the row")
+    if label is None or not is_unique:
+        run = "/".join(filter(None, [label, group, *more])) or name
+        group = run if label is not None or more else group
+        label = "/".join([run, *([] if step is None else [str(step)])])
     return PolicyInfo(label, group, step)
 
 
-def _owners(table: Table, keys: list[str]) -> Iterator[tuple[tuple[Any, ...], Array]]:
+def _owners(codes: _Codes, keys: list[str]) -> Iterator[tuple[tuple[Any, ...], Array]]:
     """Yield the values of the key columns of each policy, and its rows."""
-    n = sum(table.lengths)
-    if not n:
-        raise BadData("it has no rows: expected one per state")
-    code = np.zeros(n, dtype=np.int64)
-    texts = []
-    if keys:
-        whole = pa.concat_tables([table.read(i, keys) for i in range(len(table.lengths))])
-        texts = [_values(whole, key).cast(pa.string()) for key in keys]
-    for text in texts:
-        encoded = text.dictionary_encode()
-        missing = len(encoded.dictionary)
-        code = code * (missing + 1) + encoded.indices.fill_null(missing).to_numpy()
+    code = codes.of(keys)
     order = np.argsort(code, kind="stable")
     pieces = np.split(order, np.flatnonzero(np.diff(code[order])) + 1)
+    columns = [codes.column(key) for key in keys]
     for rows in sorted(pieces, key=lambda rows: int(rows[0])):  # by their first rows
-        yield tuple(text[int(rows[0])].as_py() for text in texts), rows
+        first = [column[int(rows[0])] for column in columns]
+        yield tuple(value.cast(pa.string()).as_py() for value in first), rows
 
 
 def _values(table: Any, name: str) -> Any:
@@ -750,14 +1252,17 @@ def _read_rows(
     table: Table, columns: Columns, rows: Array, options: TableOptions, every: int
 ) -> Iterator[Episode]:
     """Read the rows of one policy and divide them into episodes."""
+    yield from replace(_rows_of(table, columns, rows, options), every=every).episodes()
+
+
+def _rows_of(table: Table, columns: Columns, rows: Array, options: TableOptions) -> LogRows:
     parts = []
     for number, (begin, end) in enumerate(pairwise(starts_of(table.lengths).tolist())):
         first, last = np.searchsorted(rows, (begin, end))
         if first < last:
             part = table.read(number, columns.all)
             parts.append(part.take(rows[first:last] - begin))
-    log = _log_rows(pa.concat_tables(parts), columns, options)
-    yield from replace(log, every=every).episodes()
+    return log_rows(pa.concat_tables(parts), columns, options)
 
 
 # Fields of `LogRows` by the role of their column, and what stands for a missing value.
@@ -775,7 +1280,7 @@ _FIELDS: dict[str, tuple[str, float]] = {
 _UNITS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9, "": 86400.0}  # in seconds; of dates a day
 
 
-def _log_rows(table: Any, columns: Columns, options: TableOptions) -> LogRows:
+def log_rows(table: Any, columns: Columns, options: TableOptions) -> LogRows:
     """Convert the rows of one policy to arrays."""
     column = {name: _values(table, name) for name in columns.all}
     known: dict[str, Any] = {"length": options.episode_length}
@@ -788,8 +1293,15 @@ def _log_rows(table: Any, columns: Columns, options: TableOptions) -> LogRows:
         known[attribute] = _numbers(values, name, unknown)
         if role == "step" and pa.types.is_temporal(values.type):
             known["unit"] = _UNITS[getattr(values.type, "unit", "")]
-        if role in ("terminated", "truncated"):
+        if role in _FLAGS:
             known[attribute] = known[attribute].astype(bool)
+    _split_done(known, columns.roles)
+    known["outcomes"] = {
+        _outcome_name(name): column[name].to_numpy(zero_copy_only=False)
+        if _is_text(column[name].type)
+        else _numbers(column[name], name)
+        for name in columns.outcomes
+    }
     if columns.actions:
         known["acted"] = np.all([column[name].is_valid() for name in columns.actions], axis=0)
         moves = [_numbers(column[name], name, 0) for name in columns.actions]
@@ -799,7 +1311,9 @@ def _log_rows(table: Any, columns: Columns, options: TableOptions) -> LogRows:
             known["actions"] = known["actions"].reshape(table.num_rows, *shape)
     if columns.after:
         known["after"] = np.column_stack([_numbers(column[name], name) for name in columns.after])
-    states = np.column_stack([_numbers(column[name], name) for name in columns.features])
+    states = np.zeros((table.num_rows, 1))
+    if columns.features:
+        states = np.column_stack([_numbers(column[name], name) for name in columns.features])
     return LogRows(states, **known)
 
 

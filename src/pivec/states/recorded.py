@@ -1,4 +1,4 @@
-"""Recorded states next to policies, or alone: files, ``npz:DIR``, ``minari:NAME``, ``store:DIR``.
+"""Recorded states next to policies, or alone: files, datasets, ``minari:NAME``, ``store:DIR``.
 
 They can be given wherever a policy can, and are put into the store as they are; nothing is
 simulated.
@@ -9,10 +9,11 @@ from __future__ import annotations
 import contextlib
 import functools
 import glob
+import json
 import os
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
@@ -21,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from pivec.errors import BadData, BadPolicyFile, PivecError, PivecWarning, UsageError
-from pivec.files import Budget, broken_link, digest_of, file_name, is_uri, naming
+from pivec.files import Budget, broken_link, digest_of, file_name, is_uri, naming, read_regular
 from pivec.options import Features, TableOptions
 from pivec.parallel import confined
 from pivec.policies import PolicyInfo, is_policy_file, natural_key
@@ -40,12 +41,17 @@ from pivec.states.visited import (
     names_of,
     record_of,
 )
+from pivec.terminal import say, shortened
 
-_TABLES = frozenset({".parquet", ".feather", ".arrow", ".csv", ".tsv"})
+_TABLES = frozenset({".parquet", ".feather", ".arrow", ".csv", ".tsv", ".jsonl", ".ndjson"})
 _SUFFIXES = _TABLES | {".npz", ".npy", ".hdf5", ".h5"}
-_PREFIXES = ("npz:", "table:", "minari:", "store:")
+_PREFIXES = ("npz:", "table:", "minari:", "lerobot:", "rlds:", "store:")
+LEROBOT = Path("meta", "info.json")  # the file by which LeRobot datasets are recognized
 _FRAMES = {("pandas", "DataFrame"), ("polars", "DataFrame"), ("pyarrow", "Table")}
-_EXPECTED = "a table or array file, a folder of them, npz:DIR, minari:NAME or store:DIR"
+_EXPECTED = (
+    "a table or array file, a folder of them, a LeRobot dataset, npz:DIR, minari:NAME, "
+    "lerobot:OWNER/NAME, rlds:DIR or store:DIR"
+)
 _WORLD = ("environment", "arguments", "wrappers", "imports", "features")  # settings that matter
 
 
@@ -66,6 +72,7 @@ class RecordedPolicy:
     has_actions: bool | None = None  # None if unknown before reading
     collected: Mapping[str, Any] = field(default_factory=dict)  # settings of a store it is in
     clock: str = "steps"  # what the times of states count, if they are recorded: steps or time
+    reading: tuple[tuple[str, str], ...] = ()  # which columns or arrays are used for what
 
     def episodes(self) -> Iterator[Episode]:
         """Read one episode after another."""
@@ -74,12 +81,27 @@ class RecordedPolicy:
                 yield from self.read()
             except (BadData, BadPolicyFile) as error:
                 kind, _, path = self.info.source.partition(":")
-                name = path if kind in ("npz", "table") else self.info.source
+                name = path if kind in ("npz", "table", "lerobot") else self.info.source
                 raise BadData(_named(name, error)) from error
 
     def renamed(self, label: str) -> RecordedPolicy:
         """Return the same with another label."""
         return replace(self, info=replace(self.info, label=label))
+
+
+def print_readings(policies: Iterable[RecordedPolicy]) -> None:
+    """Print how tables and arrays without names of their own were understood, each once."""
+    readings: dict[tuple[tuple[str, str], ...], list[RecordedPolicy]] = {}
+    for policy in policies:
+        readings.setdefault(policy.reading, []).append(policy)
+    for reading, found in readings.items():
+        if reading:
+            sources = list(dict.fromkeys(policy.info.source.partition(":")[2] for policy in found))
+            more = f" and {len(sources) - 1} more" if len(sources) > 1 else ""
+            labels = shortened(", ".join(policy.info.label for policy in found), 100)
+            say(f"{sources[0] or 'The table'}{more}, policies {labels}")
+            for what, text in reading:
+                say(f"  {what:<9} {shortened(text, 160)}")
 
 
 def find_recorded(spec: Any, options: TableOptions | None = None) -> list[RecordedPolicy]:
@@ -98,7 +120,8 @@ def find_recorded(spec: Any, options: TableOptions | None = None) -> list[Record
         return _policies_of(spec, {})
     text = os.fspath(spec)
     if not text.startswith(_PREFIXES):
-        is_store = is_uri(text) or (Path(text).expanduser().is_dir() and is_recorded(text))
+        path = Path(text).expanduser()
+        is_store = is_uri(text) or (_is_store(path) and not is_lerobot(path))
         text = f"{'store' if is_store else 'table'}:{text}"
     kind, _, where = text.partition(":")
     if not where:
@@ -108,11 +131,21 @@ def find_recorded(spec: Any, options: TableOptions | None = None) -> list[Record
             from pivec.states.minari import find_dataset, find_minari
 
             folder, size = find_dataset(where.partition("#")[0])
-            with _about(folder):
+            with naming_it(folder):
                 return _find_confined(_Source(find_minari, (folder, where), size))
         if kind == "store":
             store = Store.find(os.path.expanduser(where))
             return _policies_of(store.load(), store.settings)
+        if kind == "rlds":
+            from pivec.states.robots import find_rlds
+
+            if chosen != TableOptions():
+                raise UsageError("options about columns do not apply to RLDS datasets: omit them")
+            return find_rlds(Path(where).expanduser())
+        if kind == "lerobot":
+            from pivec.states.robots import lerobot_folder
+
+            where = str(lerobot_folder(where))
         return _find_files(where, chosen, frozenset({".npz"}) if kind == "npz" else _SUFFIXES)
 
 
@@ -121,18 +154,24 @@ def _find_files(
 ) -> list[RecordedPolicy]:
     """Find the policies in a file, the files of a folder, or a glob."""
     home = Path(where).expanduser()
+    datasets: set[Path] = set()
     if home.is_dir():
+        datasets = set(lerobot_datasets(home))
         paths = [path for path in home.rglob("*") if not path.name.startswith(".")]
+        paths = [path for path in paths if not datasets.intersection((path, *path.parents))]
     elif home.exists():
         paths, suffixes = [home], suffixes | {home.suffix.lower()}
     elif glob.has_magic(str(home)):
         paths = [Path(path) for path in glob.glob(str(home), recursive=True)]
+        datasets = {path for path in paths if is_lerobot(path)}
     else:
         problem = broken_link(home) or f"{home} is not a folder or file of recorded states"
         raise UsageError(f"{problem}: check the path")
-    paths = [path for path in paths if path.suffix.lower() in suffixes]
+    paths = [*(path for path in paths if path.suffix.lower() in suffixes), *datasets]
     if not paths:
         raise UsageError(f"{home} holds no {' or '.join(sorted(suffixes))} file")
+    if home.is_dir() and options.episode_length is None and options.episode_starts is None:
+        paths = _with_folders(paths)
     paths.sort(key=lambda path: [natural_key(part) for part in path.parts])
     found = [
         policy
@@ -142,19 +181,51 @@ def _find_files(
     return _with_unique_labels(found)
 
 
+def _with_folders(paths: Sequence[Path]) -> list[Path]:
+    """Replace `.npy` files that are one policy together by their folder."""
+    from pivec.states.readers import is_one_policy
+
+    folders = []
+    for folder in {path.parent for path in paths if path.suffix.lower() == ".npy"}:
+        with naming(folder, "recorded states", BadData):
+            folders += [folder] * is_one_policy(folder)
+    return [
+        *folders,
+        *(path for path in paths if path.suffix != ".npy" or path.parent not in folders),
+    ]
+
+
 def _policies_in_file(path: Path, home: Path, options: TableOptions) -> list[RecordedPolicy]:
-    inner, suffix = path.relative_to(home), path.suffix.lower()
-    if suffix not in _SUFFIXES:
+    inner, suffix, is_folder = path.relative_to(home), path.suffix.lower(), path.is_dir()
+    if is_folder and is_lerobot(path):
+        confined.start("pivec.states.robots")
+        from pivec.states.robots import find_lerobot, lerobot_files, lerobot_name
+
+        label = inner.as_posix() if inner.parts else lerobot_name(path)
+        with naming_it(path), naming(path, "a LeRobot dataset", BadData):
+            digest, size = lerobot_files(path)
+            return _find_confined(_Source(find_lerobot, (path, label, options, digest), size))
+    if path == home:  # a folder that is one policy
+        inner, home = Path(path.resolve().name), path.resolve().parent
+    if suffix not in _SUFFIXES and not is_folder:
         raise UsageError(
             f"{path} has the extension {suffix or '(none)'}, which no reader of recorded states "
             f"supports: expected one of {', '.join(sorted(_SUFFIXES))}"
         )
-    label, is_bounded = inner.with_suffix("").as_posix(), suffix in (".npz", ".npy")
+    label = (inner if is_folder else inner.with_suffix("")).as_posix()
+    is_bounded = is_folder or suffix in (".npz", ".npy")
     group = inner.parent.as_posix() if inner.parent != Path() else home.resolve().name
-    with _about(path), naming(path, "recorded states", BadData):
+    with naming_it(path), naming(path, "recorded states", BadData):
         if not is_bounded:
             confined.start("pivec.states.readers")  # while the digest is computed
-        arguments = path, label, group, options, digest_of(path)
+        digests = map(digest_of, sorted(path.glob("*.npy")) if is_folder else [path])
+        arguments = (
+            path,
+            label,
+            group,
+            options,
+            json_digest(list(digests)) if is_folder else next(digests),
+        )
         if is_bounded:
             return _find_in_file(*arguments)
         return _find_confined(_Source(_find_in_file, arguments, path.stat().st_size))
@@ -163,7 +234,7 @@ def _policies_in_file(path: Path, home: Path, options: TableOptions) -> list[Rec
 def _find_in_file(
     path: Path, label: str, group: str, options: TableOptions, digest: str
 ) -> list[RecordedPolicy]:
-    from pivec.states.readers import array_policy, open_table, table_policies
+    from pivec.states.readers import array_policy, open_hdf5, open_table, table_policies
 
     is_npz = path.suffix.lower() == ".npz"
     source = f"{'npz' if is_npz else 'table'}:{path}"
@@ -172,11 +243,19 @@ def _find_in_file(
     is_cut = options.episode_length is not None or options.episode_starts is not None
     is_whole = is_npz and not is_cut  # other options do not change what is read
     fingerprint = digest if is_whole else json_digest([digest, label, vars(options)])
-    return [array_policy(path, PolicyInfo(label, group, None, source, {}, fingerprint), options)]
+    info = PolicyInfo(label, group, None, source, {}, fingerprint)
+    if path.suffix.lower() in (".hdf5", ".h5"):
+        from pivec.states.robots import find_robomimic, is_robomimic
+
+        with open_hdf5(path) as file:
+            has_demonstrations = is_robomimic(file)
+        if has_demonstrations:
+            return find_robomimic(path, info, options)
+    return [array_policy(path, info, options)]
 
 
 @contextlib.contextmanager
-def _about(path: Path) -> Iterator[None]:
+def naming_it(path: Path) -> Iterator[None]:
     """Name the file in errors, which may be clauses that refer to it as "it"."""
     try:
         yield
@@ -223,7 +302,7 @@ def _find_confined(source: _Source) -> list[RecordedPolicy]:
 def _read_confined(source: _Source, number: int, read_bytes: dict[int, int]) -> Iterator[Episode]:
     count, read_bytes[number], batch = 0, 0, [None]
     while batch:
-        with _about(source.arguments[0]):
+        with naming_it(source.arguments[0]):
             batch, n_bytes = confined.call(_read, (source, number, count), source.size, _MOST_BYTES)
             read_bytes[number] += n_bytes
             Budget(source.size + _ONE_HOT, "it", _MOST_BYTES).spend(sum(read_bytes.values()))
@@ -328,8 +407,41 @@ def _policies_of(data: VisitedStates, settings: Mapping[str, Any]) -> list[Recor
     ]
 
 
-def is_recorded(thing: object) -> bool:
-    """Return whether something given as a policy stands for recorded states."""
+def is_lerobot(folder: Path) -> bool:
+    """Return whether a folder is a LeRobot dataset."""
+    try:
+        info = json.loads(read_regular(folder / LEROBOT, 1 << 24))
+        return isinstance(info, dict) and {"codebase_version", "features"} <= info.keys()
+    except (OSError, ValueError, RecursionError, PivecError):
+        return False
+
+
+def lerobot_datasets(folder: Path) -> list[Path]:
+    """Find the LeRobot datasets in a folder, which may be one itself; none are within others."""
+    found: dict[Path, None] = {}
+    for home in sorted(path.parents[1] for path in folder.rglob(str(LEROBOT))):
+        if found.keys().isdisjoint(home.parents) and is_lerobot(home):
+            found[home] = None
+    return list(found)
+
+
+def is_filmed(info: PolicyInfo) -> bool:
+    """Return whether a policy is a LeRobot dataset with videos."""
+    return info.source.startswith("lerobot:") and "camera" in info.metadata
+
+
+def dataset_episode(info: PolicyInfo, number: int) -> int:
+    """Return the number that an episode of a LeRobot dataset has there, if some are missing."""
+    known = info.metadata.get("episode_index")
+    own = known[number : number + 1] if isinstance(known, list) else []
+    return own[0] if own and isinstance(own[0], int) else number
+
+
+def is_recorded(thing: object, folders: bool = True) -> bool:
+    """Return whether something given as a policy stands for recorded states.
+
+    ``folders`` says whether folders of files count, in which policies may appear later.
+    """
     if not isinstance(thing, str | os.PathLike):
         is_data = isinstance(thing, VisitedStates | RecordedPolicy)
         return is_data or _is_frame(thing) or _is_episodes(thing)
@@ -340,17 +452,31 @@ def is_recorded(thing: object) -> bool:
         return Store.exists(text)
     path = Path(text).expanduser()
     with contextlib.suppress(OSError, ValueError):  # of names that are not paths
-        if path.is_dir():  # a store, or a comparison without policies beside its states
-            is_comparison = Store.exists(path / "states")
-            is_comparison = is_comparison and not _has_policies(path, but=("states", "space"))
-            return is_comparison or Store.exists(path)
+        if path.is_dir():
+            return _is_store(path) or is_lerobot(path) or (folders and _holds_data(path))
         files = [path] if path.is_file() else map(Path, glob.glob(str(path), recursive=True))
         kinds = [
-            file.suffix.lower() in _SUFFIXES and not is_policy_file(file, named=False)
+            (file.suffix.lower() in _SUFFIXES and not is_policy_file(file, named=False))
+            or is_lerobot(file)
             for file in files
         ]
         return bool(kinds) and all(kinds)
     return False
+
+
+def _is_store(path: Path) -> bool:
+    """Return whether a folder is a store, or a comparison without policies beside its states."""
+    is_comparison = path.is_dir() and Store.exists(path / "states")
+    is_comparison = is_comparison and not _has_policies(path, but=("states", "space"))
+    return is_comparison or (path.is_dir() and Store.exists(path))
+
+
+def _holds_data(folder: Path) -> bool:
+    """Return whether a folder holds files of recorded states and neither policies nor datasets."""
+    is_other = _has_policies(folder) or any(
+        path for name in ("data/metadata.json", "store.json") for path in folder.rglob(name)
+    )
+    return not is_other and any(path.suffix.lower() in _SUFFIXES for path in folder.rglob("*"))
 
 
 def _has_policies(folder: Path, but: Sequence[str] = ()) -> bool:
@@ -376,7 +502,7 @@ def _is_episodes(thing: object) -> bool:
 def split_recorded(policies: Any) -> tuple[Any, list[RecordedPolicy]]:
     """Separate recorded states from the policies to run.
 
-    Minari datasets in a folder of policies are found as well.
+    Minari and LeRobot datasets in a folder of policies are found as well.
     """
     recorded: list[RecordedPolicy] = []
     if isinstance(policies, Mapping):
@@ -402,12 +528,15 @@ def _split(thing: Any) -> tuple[bool, list[RecordedPolicy]]:
     if is_recorded(thing):
         return False, find_recorded(thing)
     folder = Path(thing).expanduser() if isinstance(thing, str | os.PathLike) else Path(os.devnull)
-    # Datasets of Minari have a folder data with their metadata.
-    if not folder.is_dir() or not any(folder.rglob("data/metadata.json")):
+    if not folder.is_dir():
         return True, []
-    from pivec.states.minari import datasets_in
+    found = [policy for path in lerobot_datasets(folder) for policy in find_recorded(path)]
+    # Datasets of Minari have a folder data with their metadata.
+    if any(folder.rglob("data/metadata.json")):
+        from pivec.states.minari import datasets_in
 
-    found = [policy for path in datasets_in(folder) for policy in find_recorded(f"minari:{path}")]
+        names = [f"minari:{path}" for path in datasets_in(folder)]
+        found += [policy for name in names for policy in find_recorded(name)]
     return not found or _has_policies(folder), found
 
 
@@ -601,16 +730,20 @@ class RecordedStates:
 
 def import_recorded(
     specs: Sequence[Any],
-    store: str | Path,
+    store: str | Path | None,
     *,
     environment: str = "",
     max_states_per_policy: int | None = None,
     options: TableOptions | None = None,
+    progress: bool = False,
 ) -> VisitedStates:
     """Put recorded states into a store of their own; no environment is created.
 
     ``specs`` are files, folders of files, ``npz:DIR``, ``minari:NAME`` and ``store:DIR``; see
-    `RecordedStates`. ``options`` describe the columns of tables with unusual names.
+    `RecordedStates`. ``options`` describe the columns of tables with unusual names. Without a
+    ``store`` they are only read. ``progress`` prints how they are understood.
     """
     policies = [policy for spec in specs for policy in find_recorded(spec, options)]
+    if progress:
+        print_readings(policies)
     return RecordedStates(policies, store, environment, max_states_per_policy).run()

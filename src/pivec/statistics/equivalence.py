@@ -36,7 +36,7 @@ Verdict = Literal["same", "different", "unclear"]
 # differ by less spend at most 20 % of their time in another way.
 MARGIN = 0.02
 # Times the margin: where an episode is one observation, shares are known less well.
-MARGIN_FACTORS = {"length": 2.0, "return": 2.0, "kinds": 2.5}
+MARGIN_FACTORS = {"length": 2.0, "return": 2.0, "outcomes": 2.0, "kinds": 2.5}
 POWER = 0.9  # how often `same` should reach the right verdict
 _EACH = 0.98  # how often in each view: about five are decisive
 _LEAST = 2  # episodes that an interval needs
@@ -197,6 +197,7 @@ class EquivalenceTest:
     method: str  # the characterization
     overlap: float | None = None  # share of their time in the same regions, if known
     planned: float | None = None  # episodes of a plan of fixed size, if the verdict came early
+    pair: str = ""  # what episodes were paired by: "seed" or an outcome
 
     @property
     def distance(self) -> float:

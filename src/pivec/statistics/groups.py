@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from pivec.policies import natural_key
 from pivec.statistics.equivalence import MARGIN
-from pivec.statistics.intervals import LEVEL
+from pivec.statistics.intervals import LEVEL, RATE
 
 Array = NDArray[np.float64]
 _MAX_EXACT = 20_000  # assignments that are all tried: two groups of eight have 12,870
@@ -130,6 +130,22 @@ def permanova(
         assignments=len(divisions) - 1,
         exact=exact,
     )
+
+
+def runs_needed(sizes: Sequence[int], rate: float = RATE) -> int:
+    """Least number of runs in each of several groups with which p can be at most ``rate``.
+
+    No fewer than the largest group has.
+
+    Examples
+    --------
+    >>> runs_needed([3, 3]), runs_needed([1, 1, 1])
+    (4, 3)
+    """
+    n, k = max(sizes), len(sizes)
+    while math.factorial(n) ** k * math.factorial(k) > rate * math.factorial(n * k):
+        n += 1
+    return n
 
 
 def _centred(squares: Array, weights: Array) -> Array:

@@ -4,6 +4,8 @@ Episodes are the independent samples. With influences I_e of M episodes on a pol
 C = Σ I_e I_eᵀ / (M (M − 1)) is the covariance of the points (Efron and Stein 1981). Two samples of
 one policy are tr(C_p) + tr(C_q) apart on average, in squares: that noise is subtracted. The rest
 has, about the true difference Δ, the variance 4 Δᵀ(C_p + C_q)Δ + 2‖C_p + C_q‖² (Chen and Qin 2010).
+Where episodes are paired, the covariance of the difference, that of the influences I_e(p) − I_e(q)
+of pairs, takes the place of C_p + C_q.
 """
 
 from __future__ import annotations
@@ -93,6 +95,10 @@ class Spread:
         return Spread(*(value[policies] for value in vars(self).values()))
 
 
+# That of a policy with one known point, for a difference whose spread is known as a whole.
+NO_SPREAD = Spread(*map(np.asarray, (0.0, 0.0, 0.0, 1e9)))
+
+
 def spread_of(influences: Sequence[NDArray[np.floating]], effective: Array) -> Spread:
     """Spread of policies from the influences of their episodes, one array per policy.
 
@@ -123,6 +129,71 @@ def _moments_spread(trace: Any, square: Any, fourth: Any, m: int) -> tuple[Array
         unbiased = ((m - 1) * (m - 2) * square + trace**2 - m * fourth) * (m - 1)
         unbiased = unbiased / (m * (m - 2) * (m - 3))
     return trace / m, np.sqrt(square) / m, np.sqrt(np.maximum(unbiased, 0.0)) / m
+
+
+def within_strata(rows: Array, strata: NDArray[Any]) -> tuple[Array, float]:
+    """Rows whose Σ r rᵀ / (M (M − 1)) is the covariance of their mean within strata.
+
+    ``rows``, (..., M, n_values), are influences or differences of them with mean 0, and ``strata``,
+    (M,), those they belong to. The covariance is Σ m_s S_s / M² with the covariance S_s within the
+    stratum s of m_s rows. Strata of a single row count as one stratum together, as pairs do: the
+    differences between them are part of the variance. Also returns the degrees of freedom.
+    """
+    _, own, counts = np.unique(strata, return_inverse=True, return_counts=True)
+    own = np.where(counts[own] > 1, own, -1)
+    if (own < 0).sum() == 1:  # alone, it would have no variance
+        own[own < 0] = own.max()
+    _, own, counts = np.unique(own, return_inverse=True, return_counts=True)
+    if len(counts) == 1:
+        return rows, len(strata) - 1.0
+    members = np.eye(len(counts))[own] / counts
+    m = counts[own][:, None]
+    scale = np.sqrt(m / (m - 1.0) * (1.0 - 1.0 / len(strata)))
+    return scale * (rows - (members.T @ rows)[..., own, :]), float(len(strata) - len(counts))
+
+
+def paired_spread(
+    influences: Sequence[Sequence[NDArray[np.floating]]],
+    points: Sequence[Array],
+    i: NDArray[np.intp],
+    j: NDArray[np.intp],
+    strata: NDArray[Any],
+) -> tuple[Array, Spread]:
+    """Variances 4 ΔᵀCΔ of policies i[k] and j[k], and the spread of their difference Δ.
+
+    ``influences`` and ``points`` are those of two sets of policies. The e-th episodes of all of
+    them belong to the stratum ``strata[e]``.
+
+    Of policies that are nearly the same, most pairs may be identical. That all of them are does not
+    show that none differs: the spread is at least that of one pair that differs as independent
+    episodes do. The few others determine the effective number of pairs n, (Σ g)² / Σ g² with their
+    squared lengths g, on which degrees of freedom depend (n is M/3 for normal numbers).
+    """
+    m = len(strata)
+    values, freedom = np.full((4, len(i)), np.nan), np.ones(len(i))
+
+    def work(k: int) -> None:
+        own, other = influences[0][i[k]].astype(np.float64), influences[1][j[k]]
+        rows, freedom[k] = within_strata(own - other, strata)
+        gram = rows @ rows.copy().T
+        along = rows @ (points[0][i[k]] - points[1][j[k]])
+        values[0, k] = 4.0 * (along @ along) / (m * (m - 1))
+        trace, norm, unbiased = gram_spread(gram)
+        least = float(np.sum(own**2) + np.sum(np.square(other, dtype=np.float64))) / (
+            m**2 * (m - 1)
+        )
+        if trace > least:
+            effective = np.trace(gram) ** 2 / np.sum(np.diag(gram) ** 2)
+            unbiased = max(unbiased, norm * min(1.0, 2.0 / effective))
+            freedom[k] = min(freedom[k], 3.0 * effective - 1.0)
+        else:
+            trace, norm, unbiased, freedom[k] = least, least, least, 1.0
+        values[1:, k] = trace, norm, unbiased
+
+    if m > 1:
+        with single_threaded_blas():
+            run_tasks(work, len(i))
+    return values[0], Spread(values[1], values[2], values[3], np.maximum(freedom, 1.0))
 
 
 def directional_variances(
@@ -320,11 +391,27 @@ class PermutationTest:
 
 
 def permuted_divisions(
-    n_a: int, n_b: int, permutations: int, rng: np.random.Generator
+    n_a: int,
+    n_b: int,
+    permutations: int,
+    rng: np.random.Generator,
+    strata: NDArray[Any] | None = None,
 ) -> NDArray[np.bool_]:
-    """Divisions of n_a + n_b episodes, one per row, True for side ``a``; the true one first."""
+    """Divisions of n_a + n_b episodes, one per row, True for side ``a``; the true one first.
+
+    With ``strata``, those of the episodes of either side, episodes are exchanged within strata
+    only: where each has one episode per side, the two of a pair.
+    """
     true = np.arange(n_a + n_b) < n_a
-    return np.concatenate([true[None], rng.permuted(np.tile(true, (permutations, 1)), axis=1)])
+    drawn = np.tile(true, (permutations, 1))
+    if strata is None:
+        return np.concatenate([true[None], rng.permuted(drawn, axis=1)])
+    _, own = np.unique(np.concatenate([strata, strata]), return_inverse=True)
+    order = np.argsort(own + rng.random(drawn.shape), axis=1)  # random within strata
+    np.put_along_axis(
+        drawn, order, np.tile(true[np.argsort(own, kind="stable")], (permutations, 1)), 1
+    )
+    return np.concatenate([true[None], drawn])
 
 
 def mean_differences(influences: Array, divisions: NDArray[np.bool_]) -> Array:
@@ -368,9 +455,9 @@ def block_intervals(
 ) -> tuple[Intervals, list[Spread]]:
     """Intervals (n,) of sums of squares of ``differences`` (n, size), one row per block.
 
-    ``moved`` has the influences of the episodes of both policies on them, (n, m, size); m is 0 for
-    a single episode. If the distance is not ``squared``, a block is one difference, and its
-    distance the absolute value.
+    ``moved`` has the influences of the episodes of both policies on them, (n, m, size), or only
+    those of pairs of episodes; m is 0 for a single episode. If the distance is not ``squared``, a
+    block is one difference, and its distance the absolute value.
     """
     squares = np.einsum("ns,ns->n", differences, differences)
     variance = np.zeros(len(differences))
@@ -385,6 +472,7 @@ def block_intervals(
         along = np.einsum("nms,ns->nm", influences, differences)
         variance += 4.0 * np.einsum("nm,nm->n", along, along) / (m * (m - 1))
         spreads.append(Spread(*_moments(influences), np.full(len(differences), max(dof, 1.0))))
+    spreads += [NO_SPREAD] * (len(spreads) == 1)
     a, b = spreads
     return intervals_of(squares, variance, a, b, level, squared=squared), spreads
 

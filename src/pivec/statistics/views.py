@@ -16,11 +16,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pivec.errors import BadData
 from pivec.states import VisitedStates
+from pivec.statistics.episodes import is_rate, wilson_intervals
 from pivec.statistics.intervals import (
+    NO_SPREAD,
     Intervals,
     block_intervals,
+    intervals_of,
     mean_differences,
+    paired_spread,
     permuted_divisions,
     share_as_large,
 )
@@ -51,8 +56,9 @@ class View:
     words: str = ""  # what differs, in the environment's units
     group: str = ""  # "features" or "pairs", of which there are many
     by_episode: bool = False  # whether each episode is in one bin
-    # From what it was made of to numbers per episode, for other episodes in the same bins.
+    # From what it is made of to numbers per episode, for other episodes in the same bins.
     code: Callable[[Any], Array] = np.asarray
+    source: str = ""  # what it is made of, if its group or name does not say
 
 
 def share_view(
@@ -123,13 +129,22 @@ def _pair_shares(
 
 
 def episode_view(name: str, a: Array, b: Array) -> View:
-    """Return the distribution of a number per episode, such as its length or return."""
+    """Return the distribution of a number per episode, such as its length, return or success."""
     edges = _edges(a, b, _EPISODE_QUANTILES)
 
     def code(values: Array) -> Array:
+        if unknown := int(np.isnan(values).sum()):
+            raise BadData(f"{name} is not known of {unknown} of {len(values)} episodes")
         return np.eye(len(edges) + 1)[np.searchsorted(edges, values)]
 
-    return replace(share_view(name, code(a), code(b), _words(a, b), by_episode=True), code=code)
+    words = _words(a, b)
+    if is_rate(np.concatenate([a, b])):
+        ends = wilson_intervals([a.sum(), b.sum()], [len(a), len(b)])
+        shares = zip((a.mean(), b.mean()), *ends, strict=True)
+        words = " and ".join(
+            f"{share:.0%} ({low:.0%} to {high:.0%})" for share, low, high in shares
+        )
+    return replace(share_view(name, code(a), code(b), words, by_episode=True), code=code)
 
 
 def kinds_view(a: Array, b: Array, of_a_kind: int = OF_A_KIND) -> View:
@@ -151,18 +166,30 @@ def kinds_view(a: Array, b: Array, of_a_kind: int = OF_A_KIND) -> View:
     return replace(view, code=lambda rows: np.eye(n_kinds)[model.predict(rows)])
 
 
-def view_intervals(view: View, level: float) -> Intervals:
-    """Intervals of the distance in a view, each array of shape (1,); see `with_upper_bounds`."""
-    return with_upper_bounds(*measured_view(view, level))
+def view_intervals(view: View, level: float, strata: NDArray[Any] | None = None) -> Intervals:
+    """Intervals of the distance in a view, each array of shape (1,); see `with_upper_bounds`.
+
+    ``strata`` are those of the pairs of episodes that the two policies have, if these are paired.
+    """
+    return with_upper_bounds(*measured_view(view, level, strata))
 
 
-def measured_view(view: View, level: float) -> tuple[Intervals, Array]:
+def measured_view(
+    view: View, level: float, strata: NDArray[Any] | None = None
+) -> tuple[Intervals, Array]:
     """Intervals of the distance in a view, (1,), and the slope of its variance."""
     points, moved = [], []
     for rows in view.episodes:
         points.append(view.points(rows.mean(axis=0, keepdims=True)))
         moved.append(_influences(rows, view.points)[None] if len(rows) > 1 else rows[None, :0])
     freedom = [len(rows) - 1.0 for rows in view.episodes]
+    if strata is not None:
+        only = np.zeros(1, np.intp)
+        sides = [list(rows) for rows in moved]
+        variance, spread = paired_spread(sides, points, only, only, strata)
+        squares = np.sum((points[0] - points[1]) ** 2, axis=1)
+        found = intervals_of(squares, variance, spread, NO_SPREAD, level)
+        return found, variance_slope(found)
     found, _ = block_intervals(points[0] - points[1], moved, freedom, level)
     if not view.by_episode:
         return found, variance_slope(found)
@@ -236,18 +263,24 @@ def _influences(rows: Array, points: Callable[[Array], Array]) -> Array:
     return np.asarray((m - 1) * (rests.mean(axis=0) - rests))
 
 
-def joint_test(views: Sequence[Array], n_a: int, permutations: int, seed: int) -> float:
+def joint_test(
+    views: Sequence[Array],
+    n_a: int,
+    permutations: int,
+    seed: int,
+    strata: NDArray[Any] | None = None,
+) -> float:
     """p-value of equal behaviour in all views, each given by the influences of all episodes.
 
-    Episodes are permuted, and the smallest p-value over the views counts (Westfall and Young 1993),
-    so that the result holds for all views together. The p-values of views are those of χ² with the
-    mean and variance of the permuted distances (Satterthwaite 1946), which only decide what counts
-    as how unusual in which view.
+    Episodes are permuted, within ``strata`` if given, and the smallest p-value over the views
+    counts (Westfall and Young 1993), so that the result holds for all views together. The p-values
+    of views are those of χ² with the mean and variance of the permuted distances (Satterthwaite
+    1946), which only decide what counts as how unusual in which view.
     """
     from scipy.stats import chi2
 
     n_b, rng = len(views[0]) - n_a, np.random.default_rng(seed)
-    divisions = permuted_divisions(n_a, n_b, permutations, rng)
+    divisions = permuted_divisions(n_a, n_b, permutations, rng, strata)
     largest = np.full(len(divisions), -np.inf)
     for influences in views:
         distances = mean_differences(influences, divisions)

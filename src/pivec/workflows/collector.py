@@ -23,6 +23,7 @@ from pivec.rollouts import (
     Probe,
     Quota,
     Values,
+    callable_to_json,
     choose_backend,
     environments_of,
     features_to_json,
@@ -41,6 +42,7 @@ from pivec.states import (
     check_store_path,
     check_unique,
     content_digest,
+    print_readings,
     read_recorded,
     record_of_played,
     split_recorded,
@@ -64,7 +66,8 @@ def collect(
 
     Every policy plays exactly that many episodes. The seed of an episode derives from the seed, the
     policy's fingerprint and the episode's number, so results depend neither on the number of
-    parallel environments nor on labels or the other policies. Copies of a policy are left out with
+    parallel environments nor on labels or the other policies. ``info["is_success"]`` of the last
+    step of an episode is stored as the outcome ``success``. Copies of a policy are left out with
     a warning.
 
     Parameters
@@ -131,6 +134,8 @@ class Collector:
             if Store.exists(store) and len(known := Store(store)):
                 begun = known.settings
         acting, self._recorded = split_recorded(policies)
+        if progress:
+            print_readings(self._recorded)
         nobody = isinstance(acting, list | dict) and not acting
         named: list[NamedPolicy] = []
         if not (nobody and self._recorded):
@@ -179,6 +184,11 @@ class Collector:
             for field in fields(options)
             if field.name not in _NAMED_ABOVE | _NO_PART
         }
+        if options.same_seeds:  # stores of earlier versions do not have these settings
+            self.settings["same_seeds"] = True
+        if options.outcomes:
+            made = {name: callable_to_json(f) for name, f in options.outcomes.items()}
+            self.settings["outcomes"] = made
 
     def _check_own_environments(self) -> None:
         """Refuse policies whose environments of their own have other observations."""
@@ -319,6 +329,7 @@ class Collector:
 
 # Every other option is one that the states depend on, also a new one until it is listed here.
 _NAMED_ABOVE = {"env_kwargs", "wrappers", "atari", "imports", "features", "keep_policies"}
+_NAMED_ABOVE |= {"same_seeds", "outcomes"}
 # Which are among the arguments, and the wrappers.
 _NAMED_ABOVE |= {"agent", "partners", "joint", "frame_skip"}
 _NO_PART = {"episodes", "feature_names", "n_envs", "threads", "trust"}

@@ -6,6 +6,7 @@ states/        the store
 space/         the fitted characterization and the descriptions
 distances.csv  distances.png  pairs.csv  map.csv  map.png  report.html  run.json
 kinds.csv      episodes.csv   of episodes
+duplicates.csv coverage.csv   drift.csv   of recorded episodes
 
 For more than 1000 policies distances.npz replaces distances.csv. `Comparison` is the same result
 for code and notebooks.
@@ -25,6 +26,7 @@ from numpy.typing import NDArray
 
 from pivec import explanations
 from pivec.characterizations import (
+    MAX_LEFT_OUT,
     Characterization,
     Measured,
     Space,
@@ -67,6 +69,8 @@ from pivec.states import (
     Store,
     VisitedStates,
     is_recorded,
+    paired,
+    print_readings,
     split_recorded,
     warn_of_constants,
 )
@@ -80,6 +84,7 @@ if TYPE_CHECKING:
 
     from pivec.explanations import (
         ComparisonFolder,
+        Datasets,
         EpisodeKinds,
         GroupExplanation,
         PairExplanation,
@@ -147,7 +152,13 @@ def compare(
         given, CollectOptions, DescribeOptions, PrecisionOptions, FigureOptions
     )
     log = RunLog(check_folder(out), command)
+    if precision.pair == "seed":
+        collecting = replace(collecting, same_seeds=True)
     method, earlier, collecting = prepare(describing, collecting, progress)
+    if precision.pair:
+        check_pairing(method)
+        if earlier is not None:
+            raise UsageError("pair needs episodes of all policies: it cannot be used with space")
     with log.stage("collect"):
         collector = _collector(env, policies, collecting, log.folder / STATES, progress)
         log.settings |= collector.settings
@@ -155,9 +166,15 @@ def compare(
             log.settings["episodes"] = episodes
         log.settings |= {"margin": precision.margin, "figures": figures.format}
         data, stopped = collect_until(collector, method, precision, earlier is not None, progress)
+        collected, strata = dict(collector.settings), None
+        if precision.pair:
+            data, strata = paired(data, precision.pair)
+            collected["pair"] = precision.pair
+            if len(data) > MAX_LEFT_OUT:
+                raise UsageError(f"pair compares up to {MAX_LEFT_OUT} policies, not {len(data)}")
         named = environment_names(collector.settings.get("environment"), data.policies)
         log.settings["environment"] = named
-    space = describe(data, log, method, earlier, collector.settings, stopped)
+    space = describe(data, log, method, earlier, collected, stopped, strata)
     return write(space, log, seed, data)
 
 
@@ -248,6 +265,11 @@ class Comparison(Result):
         Like other results, it has `table()` and `figure()`.
         """
         return self.findings.episodes
+
+    @property
+    def datasets(self) -> Datasets | None:
+        """Near-duplicates, coverage and drift of recorded episodes; None if all were simulated."""
+        return self.findings.datasets
 
     @property
     def report(self) -> Path:
@@ -341,6 +363,7 @@ class Comparison(Result):
         return compare_groups(
             self.space,
             groups,
+            outcomes={outcome.name: outcome.intervals[0] for outcome in self.findings.outcomes},
             last=last,
             seed=seed,
             level=level,
@@ -459,6 +482,7 @@ class Comparison(Result):
                 "step": row.step,
                 "episodes": row.episodes,
                 "mean return": row.mean_return,
+                **{x.name: float(x.intervals[0, i]) for x in self.findings.outcomes},
                 "nearest": self.labels[near[i, 0]] if near.shape[1] else None,
                 "distance": float(apart[i, 0]) if near.shape[1] else None,
             }
@@ -527,6 +551,8 @@ def _collector(
             return StoredStates(store, folder)
         acting, recorded = split_recorded(policies)
         if recorded and isinstance(acting, list | dict) and not acting:
+            if progress:
+                print_readings(recorded)
             return RecordedStates(recorded, folder, max_states_per_policy=most)
     return Collector(env, policies, options, folder, progress)
 
@@ -538,13 +564,17 @@ def describe(
     earlier: Space | None,
     collected: Mapping[str, Any],
     stopped: str | None = None,
+    strata: NDArray[np.int64] | None = None,
 ) -> Space:
     """Fit the characterization unless ``earlier`` has it fitted, and describe the policies.
 
-    ``stopped`` says how `collect_until` ended, which has fitted it too.
+    ``stopped`` says how `collect_until` ended, which has fitted it too, and ``strata`` are those of
+    episodes that are paired.
     """
     with log.stage("describe"):
         warn_of_constants(data)
+        if strata is None:
+            warn_of_same_seeds([collected])
         share, influences = None, method.traits.influences
         if earlier is not None:
             check_same_environment(earlier, collected)
@@ -558,6 +588,8 @@ def describe(
             [row, *_] = method.describe(data.select([0]), influences=True).arrays["influences"]
             influences = data.n_episodes * row.nbytes <= _MAX_INFLUENCES
         described = method.describe(data, influences=influences)
+        if strata is not None and influences:
+            described = described.stratified(strata)
         if earlier is None:
             reach = explanations.coverage_radius(method, data)
             result = Space(method, described, collected=collected, reach=reach)
@@ -596,6 +628,26 @@ def write(space: Space, log: RunLog, seed: int, data: VisitedStates | None = Non
         findings = Findings.of(space, measured, log)
         write_results(log.folder, findings)
     return Comparison(log.folder, space, findings)
+
+
+def check_pairing(method: Characterization) -> None:
+    """Refuse to pair episodes if the noise of distances does not follow from their influences."""
+    if not method.traits.influences or method.traits.halved:
+        raise UsageError(
+            f"episodes cannot be paired with {method.name}, whose intervals do not follow from "
+            "differences of single episodes: use visitation"
+        )
+
+
+def warn_of_same_seeds(settings: Sequence[Mapping[str, Any]]) -> None:
+    """Warn of common random numbers that intervals ignore."""
+    if all(known.get("same_seeds") for known in settings):
+        warnings.warn(
+            "all policies have episodes of the same seeds, which are not independent: distances "
+            "are too small on average and intervals are not valid without --pair seed",
+            PivecWarning,
+            stacklevel=3,
+        )
 
 
 def check_same_environment(earlier: Space, collected: Mapping[str, Any]) -> None:

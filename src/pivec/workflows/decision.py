@@ -30,11 +30,18 @@ from pivec.statistics import (
     share_view,
     view_weights,
 )
+from pivec.terminal import Progress
 from pivec.workflows.comparison import prepare
-from pivec.workflows.equivalence import Level, _margin, _other_views, view_inputs
+from pivec.workflows.equivalence import (
+    LEAST,
+    Level,
+    PolicyInput,
+    margin_of,
+    other_views,
+    view_inputs,
+)
 
 Array = NDArray[np.float64]
-LEAST = 20  # episodes of each policy with which views are fitted
 
 
 class Decision:
@@ -53,6 +60,10 @@ class Decision:
         As for `pivec.same`.
     level : float
         1 minus the error rate.
+    seed : int
+        Random seed.
+    settings : mapping, optional
+        How states were collected, as a store knows it; names features.
     **options
         Options of the description, as for `pivec.same`.
 
@@ -81,15 +92,18 @@ class Decision:
         *,
         views: str | Sequence[str] = (),
         level: Level = LEVEL,
+        seed: int = 0,
+        settings: Mapping[str, Any] | None = None,
         **options: Unpack[DescribeKeywords],
     ) -> None:
         describing = split_options(dict(options), DescribeOptions)[0]
-        method, self._space, _ = prepare(describing, CollectOptions(), progress=False)
+        method, self._space, _ = prepare(describing, CollectOptions(seed=seed))
         if not isinstance(method, Visitation):
             raise UsageError(f"a decision needs the method visitation, but got {method.name}")
         self.verdict: Verdict = "unclear"
         self.level, self._method = level, method
         self._margin = MARGIN if margin is None else margin
+        self._settings = dict(settings or {})
         self._chosen = (views,) if isinstance(views, str) else views
         self._waiting: list[list[VisitedStates]] = [[], []]
         self._views: list[View] = []
@@ -115,7 +129,7 @@ class Decision:
             self._fit(*map(_together, self._waiting))
             self._waiting = [[], []]
         else:
-            added = [None if side is None else view_inputs(self._method, side) for side in sides]
+            added = [None if side is None else self._inputs(side) for side in sides]
             self._views = [_extended(view, added) for view in self._views]
         if self.verdict == "unclear":
             self._look()
@@ -148,8 +162,7 @@ class Decision:
                     margin,
                     firsts[number],
                     seconds[number],
-                    view.words,
-                    view.group,
+                    group=view.group,
                 )
             )
         evidence = log_evidence(distances, slopes, seconds, self._margins)[1] + np.log(weights)
@@ -157,7 +170,7 @@ class Decision:
             verdict=self.verdict,
             labels=self._labels,
             views=tuple(results),
-            p_value=float(np.exp(-max(evidence.max(), 0.0))),
+            p_value=float(np.exp(-np.clip(evidence.max(), 0.0, 36.0))),
             test="sequential",
             level=self.level,
             episodes=self.n_episodes,
@@ -165,6 +178,9 @@ class Decision:
             method=self._method.name,
             planned=self._planned(results),
         )
+
+    def _inputs(self, data: VisitedStates) -> dict[str, Any]:
+        return {"moves": self._method._statistics(data), **view_inputs(self._method, data)}
 
     def _fit(self, a: VisitedStates, b: VisitedStates) -> None:
         """Fit regions and bins to the first episodes."""
@@ -180,23 +196,22 @@ class Decision:
                 for side, label in ((a, "a"), (b, "b"))
             ]
             method.fit(joined(renamed))
-        moves = View(
-            "moves",
-            (method._statistics(a), method._statistics(b)),
-            method._coordinates,
-        )
-        every = [moves, *_other_views(method, a, b, {})]
-        every = [v for v in every if not self._chosen or {v.name, v.group} & set(self._chosen)]
-        known = [name for v in every for name in (v.name, v.group) if name]
-        if unknown := [name for name in self._chosen if name not in known]:
-            raise UsageError(f"there is no view {unknown[0]!r}; there are {', '.join(known[:20])}")
-        self._views = every
-        names = [view.group or view.name for view in every]
-        self._weights = view_weights(names)
-        self._margins = np.array(
-            [_margin(self._margin, v.name, g) for v, g in zip(every, names, strict=True)]
-        )
-        self._same = np.zeros(len(every), dtype=bool)
+        self._pilot, self._views = (a, b), self._views_of(a, b)
+        self._weights = view_weights([view.group or view.name for view in self._views])
+        self._margins = np.array([self._margin_of(view) for view in self._views])
+        self._same = np.zeros(len(self._views), dtype=bool)
+
+    def _views_of(self, a: VisitedStates, b: VisitedStates, **kinds: int) -> list[View]:
+        method, chosen = self._method, set(self._chosen)
+        moves = View("moves", (method._statistics(a), method._statistics(b)), method._coordinates)
+        views = [moves, *other_views(method, a, b, self._settings, **kinds)]
+        known = dict.fromkeys(name for view in views for name in (view.name, view.group) if name)
+        if unknown := chosen - known.keys():
+            raise UsageError(f"there is no view {min(unknown)!r}; there are {', '.join(known)}")
+        return [view for view in views if not chosen or {view.name, view.group} & chosen]
+
+    def _margin_of(self, view: View) -> float:
+        return margin_of(self._margin, view.name, view.group or view.name)
 
     def _measure(self) -> tuple[Array, Array, Array, Array]:
         """Distances, and the slopes, constants and first parts of their variances."""
@@ -226,11 +241,31 @@ class Decision:
             if result.distance > result.margin
         ]
         if self.verdict == "different" or (beyond and self.verdict == "unclear"):
-            return min(beyond, default=np.inf)
-        return max(
-            episodes_for_view(view, margin, self.level)
-            for view, margin in zip(self._views, self._margins.tolist(), strict=True)
-        )
+            return max(min(beyond, default=np.inf), LEAST)
+        views = [view for side in self._pilot for view in self._views_of(side, side, of_a_kind=1)]
+        return max(episodes_for_view(view, self._margin_of(view), self.level) for view in views)
+
+
+def decide_early(
+    decision: Decision, sides: Sequence[PolicyInput], at_most: int, progress: bool
+) -> EquivalenceTest:
+    """Run policies, or read episodes, until the verdict is clear."""
+    n, used = min(LEAST, at_most), [0, 0]
+    with Progress("deciding", at_most, unit="episodes", show=progress) as bar:
+        while True:
+            batches: list[Any] = []
+            for number, side in enumerate(sides):
+                data, first = side.with_episodes(n), used[number]
+                rows = np.arange(first, max(first, min(n, data.n_episodes)))
+                used[number] += len(rows)
+                record = data.records[0].only(rows)
+                names = data.feature_names, data.environment
+                batches.append(VisitedStates([record], *names) if len(rows) else ())
+            decision.update(*batches)
+            bar.advance(max(used) - bar.done)
+            if decision.verdict != "unclear" or n >= at_most or not any(map(len, batches)):
+                return decision.result()
+            n = min(n + max(LEAST // 2, n // 10), at_most)
 
 
 def _one_policy(episodes: Any, name: str) -> VisitedStates | None:
@@ -257,7 +292,7 @@ def _extended(view: View, added: Sequence[Mapping[str, Any] | None]) -> View:
         if inputs is None:
             rows.append(known)
             continue
-        own = inputs.get(view.name, inputs.get(view.group))
+        own = inputs[view.source or view.group or view.name]
         rows.append(np.concatenate([known, view.code(own)]))
     if view.name == "moves":
         return replace(view, episodes=(rows[0], rows[1]))

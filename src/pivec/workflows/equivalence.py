@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Annotated, Any, Unpack, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
-from pivec.arguments import Positive, Range, checked
+from pivec.arguments import Count, Positive, Range, checked
 from pivec.characterizations import Characterization, Descriptions, Space, Visitation
 from pivec.characterizations.sampling import jackknife_influences
 from pivec.errors import PivecWarning, UsageError, did_you_mean
@@ -40,6 +41,7 @@ from pivec.states import (
     find_recorded,
     is_recorded,
     joined,
+    paired,
     split_recorded,
     thinned_alike,
 )
@@ -61,6 +63,7 @@ from pivec.statistics import (
     episodes_for_view,
     episodes_for_views,
     feature_views,
+    is_rate,
     joint_test,
     kernel_embedding,
     kinds_view,
@@ -72,14 +75,20 @@ from pivec.statistics import (
     with_upper_bounds,
 )
 from pivec.workflows.collector import Collector, find_store
-from pivec.workflows.comparison import check_same_environment, prepare
+from pivec.workflows.comparison import (
+    check_pairing,
+    check_same_environment,
+    prepare,
+    warn_of_same_seeds,
+)
 
 Level = Annotated[float, Range(0.5, above=True, most=0.9999)]
 
 _INHERITED = ("deterministic", "max_steps", "max_states_per_policy", "actions", "backend")
 _COMPARED = ("environment", "arguments", "wrappers", "features", "deterministic", "max_steps")
 _ROUNDING = 1e-9  # of a distance
-_VIEWS = ("moves", "kinds", "order", "features", "pairs", "length", "return")  # besides features
+LEAST = 20  # episodes of each policy with which early decisions begin
+_VIEWS = ("moves", "kinds", "order", "features", "pairs", "length", "return", "rates", "outcomes")
 
 
 @on_engine
@@ -93,7 +102,10 @@ def same(
     against: str | Path | None = None,
     margin: float | Mapping[str, float] | None = None,
     views: str | Sequence[str] = (),
+    pair: str | None = None,
     level: Level = LEVEL,
+    decide: bool = False,
+    at_most: Count = 2000,
     permutations: Annotated[int, Range(19)] = 999,
     episodes: int = 100,
     seed: int = 0,
@@ -103,12 +115,12 @@ def same(
     """Test whether two policies behave the same: "same", "different" or "unclear".
 
     They are compared in several views: moves (states and steps), kinds of episodes, order within
-    episodes, every feature of states and steps, pairs of features, the length of episodes and the
-    return. *Same* if the distance is below its margin in every view, *different* if it is above it
-    in some view, both at confidence ``level``. Otherwise there are too few episodes, and
-    ``episodes_needed`` estimates how many are needed; ``is_significant`` says whether there is a
-    difference, of unknown size. Without ``against`` and ``space``, the characterization is fitted
-    on both policies.
+    episodes, every feature of states and steps, pairs of features, the length of episodes, the
+    return, and other outcomes that are known of all episodes, such as success. *Same* if the
+    distance is below its margin in every view, *different* if it is above it in some view, both at
+    confidence ``level``. Otherwise there are too few episodes, and ``episodes_needed`` estimates
+    how many are needed; ``is_significant`` says whether there is a difference, of unknown size.
+    Without ``against`` and ``space``, the characterization is fitted on both policies.
 
     Parameters
     ----------
@@ -123,12 +135,23 @@ def same(
         ``a`` is placed in that space, without refitting.
     margin : float or dict of float, optional
         The largest distance that does not matter, in all views or by view (``""`` for the others);
-        0.02 for ``visitation`` (0.04 for length and return, 0.05 for kinds of episodes).
+        0.02 for ``visitation`` (0.04 for length, return and other outcomes that are not 0 or 1
+        only, 0.05 for kinds of episodes).
     views : str or sequence of str
         Compare in these views only: ``moves``, ``kinds``, ``order``, ``features``, ``pairs``,
-        ``length``, ``return`` or single features.
+        ``length``, ``return``, ``rates`` (outcomes that are 0 or 1), ``outcomes`` (other numbers),
+        or single features and outcomes.
+    pair : str, optional
+        Compare episodes of the same ``"seed"``, or the same value of an outcome that is known
+        before the episode, such as ``"task"``, with each other: bounds follow from differences
+        within pairs, and permutations exchange episodes within pairs. Other episodes are left out.
+        Policies are run with common seeds.
     level : float
         Confidence level of the bounds and of the test.
+    decide : bool
+        Play until the verdict is clear, instead of ``episodes`` (`pivec.Decision`).
+    at_most : int
+        The most episodes of each policy with ``decide``.
     permutations : int
         Number of permutations of the test.
     episodes, seed, progress
@@ -156,7 +179,15 @@ def same(
             )
         where, label = _split_label(str(against))
         describing = DescribeOptions(space=where)
+    if decide:
+        if pair:
+            raise UsageError("decide cannot be combined with pair: use a number of episodes")
+        collecting = replace(collecting, episodes=min(LEAST, at_most))
+    if pair == "seed":
+        collecting = replace(collecting, same_seeds=True)
     method, space, collecting = prepare(describing, collecting, progress)
+    if pair:
+        check_pairing(method)
     inputs = [_find_input(a, collecting)]
     if against is None:
         inputs.append(_find_input(b, collecting))
@@ -174,21 +205,33 @@ def same(
     if space is not None:
         stored = stored or space.collected
     views = (views,) if isinstance(views, str) else views
-    left, right = _collect_inputs(inputs, env, collecting, stored, progress)
+    left, right = _collect_inputs(inputs, env, collecting, stored, progress and not decide)
     for item in (left, right):
         if space is not None and item.settings:
             check_same_environment(space, item.settings)
-    _warn_of_mismatch(left, right)
+    _warn_of_mismatch(left, right, copies=not pair)
     if left.label == right.label and right.info is not None:
         info, other = replace(right.info, label=f"{right.label} (second)"), right.states
         records = [replace(record, info=info) for record in other.records]
         data = VisitedStates(records, other.feature_names, other.environment)
         right = replace(right, data=data, info=info)
+    if decide:
+        from pivec.workflows.decision import Decision, decide_early
+
+        known: dict[str, Any] = {"seed": seed, "settings": left.settings or right.settings}
+        decision = Decision(margin, views=views, level=level, **known, **vars(describing))
+        return decide_early(decision, (left, right), at_most, progress)
+    strata = None
+    if pair:
+        both, strata = paired(joined([left.states, right.states]), pair)
+        left, right = replace(left, data=both[0]), replace(right, data=both[1])
+    else:
+        warn_of_same_seeds([left.settings, right.settings])
     if space is None:
         method.fit(joined([left.states, right.states]))
-    return judge(
-        method, left, right, MARGIN if margin is None else margin, level, permutations, seed, views
-    )
+    margin = MARGIN if margin is None else margin
+    answer = judge(method, left, right, margin, level, permutations, seed, views, strata)
+    return replace(answer, pair=pair or "")
 
 
 @on_engine
@@ -249,6 +292,7 @@ def plan(
         else:
             collector = Collector(env, policies, collecting, progress=progress)
         data = collector.run()
+        warn_of_same_seeds([collector.settings])
         if space is not None:
             check_same_environment(space, collector.settings)
     if space is None:
@@ -299,9 +343,9 @@ def _episodes_for_views(
     """Episodes after which two samples of a policy are within the margin in all other views."""
     if data.n_episodes < 2:
         return np.inf
-    views = _other_views(method, data, data, {}, of_a_kind=1)  # more episodes have as many kinds
+    views = other_views(method, data, data, {}, of_a_kind=1)  # more episodes have as many kinds
     return max(
-        episodes_for_view(view, _margin(margin, view.name, view.group or view.name), level)
+        episodes_for_view(view, margin_of(margin, view.name, view.group or view.name), level)
         for view in views
     )
 
@@ -316,6 +360,7 @@ class PolicyInput:
     described: Descriptions | None = None  # in a space without states
     info: PolicyInfo | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)  # how its states were collected
+    collector: Collector | None = None  # which can play more episodes
 
     @property
     def label(self) -> str:
@@ -328,6 +373,12 @@ class PolicyInput:
         if self.data is None:
             raise UsageError(f"the states of {self.label} are not stored")
         return self.data
+
+    def with_episodes(self, n: int) -> VisitedStates:
+        """Return states of so many episodes, or of those that there are."""
+        if self.collector is None or self.states.n_episodes >= n:
+            return self.states
+        return self.collector.run(dict.fromkeys(self.collector.acting, n))
 
     def with_states(self, data: VisitedStates, settings: Mapping[str, Any]) -> PolicyInput:
         """Add the states of the policy that is meant among those of ``data``."""
@@ -344,10 +395,14 @@ def judge(
     permutations: int = 999,
     seed: int = 0,
     views: Sequence[str] = (),
+    strata: NDArray[np.int64] | None = None,
 ) -> EquivalenceTest:
-    """Return the verdict on two policies in the space of a fitted characterization."""
+    """Return the verdict on two policies in the space of a fitted characterization.
+
+    ``strata`` are those of the episodes of both, if these are paired.
+    """
     left, right = (
-        _described(method, item.states) if item.described is None else item.described
+        _described(method, item.states, strata) if item.described is None else item.described
         for item in (a, b)
     )
     visitation = method if isinstance(method, Visitation) else None
@@ -356,7 +411,7 @@ def judge(
     if visitation and have_states:
         alike = thinned_alike(a.states, b.states)
         settings = a.settings or b.settings
-        found = _other_views(visitation, alike[0], alike[1], settings)
+        found = other_views(visitation, alike[0], alike[1], settings)
         others = {view.name: view for view in found}
         if (n := len(visitation.described_features)) > PAIRED:
             _warn(f"only the first {PAIRED} of {n} features are compared in pairs")
@@ -378,7 +433,7 @@ def judge(
     results, p_values, constant = [], [], True
     for name in chosen:
         sure, joint = (
-            view_intervals(others[name], at)
+            view_intervals(others[name], at, strata)
             if name in others
             else method.intervals(left, right, level=at)
             for at in (2 * level - 1, 1 - 2 * (1 - level) / len(chosen))
@@ -386,7 +441,7 @@ def judge(
         if name not in others and method.traits.squared:
             sure = with_upper_bounds(sure)
         view = others.get(name)
-        result = _view_result(name, sure, joint, _margin(margin, name, groups[name]), view)
+        result = _view_result(name, sure, joint, margin_of(margin, name, groups[name]), view)
         results.append(result)
         p_values.append(np.ravel(sure.p_value).item())
         constant = constant and np.ravel(sure.noise).item() <= _ROUNDING * result.distance
@@ -396,10 +451,10 @@ def judge(
         test = "permutation"
         used = [others[name] for name in chosen if name in others]
         which = "moves" in chosen, "kinds" in chosen
-        p_value = _joint_p_value(visitation, alike, used, which, permutations, seed)
+        p_value = _joint_p_value(visitation, alike, used, which, permutations, seed, strata)
     elif have_states and not constant:
         test = "permutation"
-        p_value = method.test(a.states, b.states, permutations=permutations, seed=seed).p_value
+        p_value = method.test(a.states, b.states, permutations, seed, strata).p_value
     verdict = decide(results, p_value <= round(1 - level, 12))
     episodes = int(np.sum(left.n_episodes)), int(np.sum(right.n_episodes))
     needed = overlap = None
@@ -422,7 +477,7 @@ def judge(
     )
 
 
-def _other_views(
+def other_views(
     method: Visitation,
     a: VisitedStates,
     b: VisitedStates,
@@ -443,20 +498,29 @@ def _other_views(
     ]
     if not any(np.isnan(side.returns).any() for side in (a, b)):
         views.append(episode_view("return", a.returns, b.returns))
+    found = {name: (x, b.outcomes[name]) for name, x in a.outcomes.items() if name in b.outcomes}
+    found = {name: sides for name, sides in found.items() if all(x.dtype != object for x in sides)}
+    for name, own in zip(_distinct([*names, *found])[len(names) :], found, strict=True):
+        if unknown := int(np.isnan(np.concatenate(found[own])).sum()):
+            _warn(f"{own} is not compared, since it is not known of {unknown} episodes")
+        else:
+            group = "rates" if is_rate(np.concatenate(found[own])) else "outcomes"
+            view = episode_view(name, *found[own])
+            views.append(replace(view, group=group, source=f"outcome.{own}"))
     return views
 
 
 def view_inputs(method: Visitation, data: VisitedStates) -> dict[str, Any]:
-    """What the views of a policy's episodes are made of, by name or group."""
+    """What views of a policy's episodes are made of, by ``source``, group or name of a view."""
     shares, moves = method.shares_over_time(data), method.view(data)
     return {
-        "moves": method._statistics(data),
         "kinds": np.sqrt(shares),
         "order": shares,
         "features": moves,
         "pairs": moves,
         "length": data.episode_steps + 1.0,
         "return": data.returns,
+        **{f"outcome.{name}": values for name, values in data.outcomes.items()},
     }
 
 
@@ -488,6 +552,7 @@ def _joint_p_value(
     whole: tuple[bool, bool],  # whether moves, and episodes as a whole, count as well
     permutations: int,
     seed: int,
+    strata: NDArray[np.int64] | None,
 ) -> float:
     """Test several views together."""
     used = [pooled_influences(view) for view in views]
@@ -496,15 +561,15 @@ def _joint_p_value(
         used.append(jackknife_influences(method, both, np.array([0, len(both)]))[0])
     if whole[1]:
         used.append(kernel_embedding(method._coordinates(both)))
-    return joint_test(used, sides[0].n_episodes, permutations, seed)
+    return joint_test(used, sides[0].n_episodes, permutations, seed, strata)
 
 
-def _margin(margin: float | Mapping[str, float], name: str, group: str) -> float:
+def margin_of(margin: float | Mapping[str, float], name: str, group: str) -> float:
     """Margin of a view: its own, that of its group, or that of all."""
     if not isinstance(margin, Mapping):
         return margin * MARGIN_FACTORS.get(group, 1.0)
     own = (margin[key] for key in (name, group) if key and key in margin)
-    return next(own, _margin(margin.get("", MARGIN), name, group))
+    return next(own, margin_of(margin.get("", MARGIN), name, group))
 
 
 def _as_squares(method: Characterization, views: Sequence[ViewResult]) -> list[ViewResult]:
@@ -518,9 +583,14 @@ def _as_squares(method: Characterization, views: Sequence[ViewResult]) -> list[V
     return [replace(views[0], **squares), *views[1:]]
 
 
-def _described(method: Characterization, data: VisitedStates) -> VisitedStates | Descriptions:
+def _described(
+    method: Characterization, data: VisitedStates, strata: NDArray[np.int64] | None = None
+) -> VisitedStates | Descriptions:
     """Return what intervals are made of: descriptions with influences, or the states."""
-    return method.describe(data, influences=True) if method.traits.influences else data
+    if not method.traits.influences:
+        return data
+    described = method.describe(data, influences=True)
+    return described if strata is None else described.stratified(strata)
 
 
 def _find_accepted(space: Space, where: str, label: str) -> PolicyInput:
@@ -632,6 +702,9 @@ def _collect_inputs(
             for name in _INHERITED
             if name in stored and getattr(options, name) == getattr(default, name)
         }
+        if stored.get("same_seeds"):
+            inherited["same_seeds"] = True
+            inherited |= {"seed": stored["seed"]} if options.seed == default.seed else {}
         if inherited.get("backend") not in BACKENDS:
             inherited.pop("backend", None)
         options = replace(options, **inherited)
@@ -657,7 +730,10 @@ def _collect_inputs(
         else:
             chosen = replace(options, seed=_free_seed(item, result, options.seed))
             collector = Collector(environment, [item.source], chosen, progress=progress)
-        result[number] = item.with_states(collector.run(), collector.settings)
+        found = item.with_states(collector.run(), collector.settings)
+        if isinstance(collector, Collector) and collector.acting:
+            found = replace(found, collector=collector)
+        result[number] = found
     return result
 
 
@@ -683,7 +759,7 @@ def _free_seed(item: PolicyInput, others: Sequence[PolicyInput], seed: int) -> i
     return free
 
 
-def _warn_of_mismatch(a: PolicyInput, b: PolicyInput) -> None:
+def _warn_of_mismatch(a: PolicyInput, b: PolicyInput, *, copies: bool) -> None:
     """Warn of inputs that were collected differently, or share some of their episodes."""
     for key in _COMPARED:
         if key in a.settings and key in b.settings and a.settings[key] != b.settings[key]:
@@ -691,12 +767,12 @@ def _warn_of_mismatch(a: PolicyInput, b: PolicyInput) -> None:
                 f"{a.name} was collected with {key} = {a.settings[key]!r}, {b.name} with "
                 f"{b.settings[key]!r}: differences may come from that"
             )
-    if a.data is None or b.data is None:
+    if a.data is None or b.data is None or not copies:
         return
-    copies = _copies(a.data, b.data)
-    if copies and not copies == a.data.n_episodes == b.data.n_episodes:  # which intervals report
+    n = _copies(a.data, b.data)
+    if n and not n == a.data.n_episodes == b.data.n_episodes:  # which intervals report
         _warn(
-            f"{copies} episodes are in both {a.name} and {b.name}, so they are not independent: "
+            f"{n} episodes are in both {a.name} and {b.name}, so they are not independent: "
             "collect one of them with another --seed"
         )
 

@@ -206,8 +206,8 @@ class _Watch:
         self._env, self._log, self._progress = env, log, progress
         self._collecting, self._describing, self._watching = collecting, describing, watching
         self._store = log.folder / STATES
-        self._recorded: list[Any] = [spec for spec in specs if is_recorded(spec)]
-        acting = [spec for spec in specs if not is_recorded(spec)]
+        self._recorded: list[Any] = [spec for spec in specs if is_recorded(spec, folders=False)]
+        acting = [spec for spec in specs if not is_recorded(spec, folders=False)]
         allowed = collecting.trust, collecting.without_normaliser
         self._watcher = CheckpointWatcher(acting, watching.every, *allowed, exclude=log.folder)
         self._space = _known_space(log, collecting, method, earlier)
@@ -263,7 +263,7 @@ class _Watch:
         if self._space is None:
             raise PivecError(
                 f"expected {self._watching.at_least} checkpoints, or at least {fewest}, but found "
-                f"{len(self._waiting) or 'none'}{self._missing}: check the paths, or wait longer "
+                f"{len(self._waiting)}{self._missing}: check the paths, or wait longer "
                 "(--until-idle)"
             )
 

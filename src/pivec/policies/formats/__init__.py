@@ -2,8 +2,8 @@
 
 A reader is a function from the bytes of a file and its `CheckpointFiles` (the files next to it, and
 what the user allows) to a policy and a dictionary about it. One module per library: `sb3` (with
-`rl_zoo`), `state_dict` (CleanRL, rl_games, rsl_rl, skrl, Tianshou), `torchscript`, `jax` (Flax,
-Brax, Orbax), `rllib`, `onnx`, `neat`, `safetensors`, `numpy`; `described`: networks described by a
+`rl_zoo`), `torch` (CleanRL, PufferLib, rl_games, rsl_rl, skrl, Tianshou, TorchScript), `torchrl`,
+`d3rlpy`, `jax` (Flax, Brax, Orbax), `rllib`, `onnx`, `neat`; `described`: networks described by a
 JSON file.
 """
 
@@ -37,6 +37,7 @@ ASSUMED = "assumed"  # key of the assumptions in a policy's metadata
 AMBIGUOUS = frozenset({".npy", ".npz", *PICKLES})
 """Files that are often something else: in a folder, only those with a description count."""
 TUNE = "result.json"  # Ray Tune keeps it next to params.pkl, which is not a policy
+BESIDE = ("trainer_state.pt", "train_eval_metrics.zip")  # policies of PufferLib and RL Zoo
 _CLOCK_NS = 2_000_000_000  # coarsest resolution of file times
 
 FORMATS: dict[str, str] = {
@@ -47,11 +48,13 @@ FORMATS: dict[str, str] = {
     ".cleanrl_model": "pivec.policies.formats.torch:read_state_dict",
     ".pth": "pivec.policies.formats.torch:read_state_dict",
     ".pt": "pivec.policies.formats.torch:read_pt",
+    ".d3": "pivec.policies.formats.d3rlpy:read_d3rlpy",
     ".pt2": "pivec.policies.formats.torch:read_pt2",
     ".onnx": "pivec.policies.formats.onnx:read_onnx",
     ".neat": "pivec.policies.formats.neat:read_genome",
     **dict.fromkeys(PICKLES, "pivec.policies.formats.neat:read_pickled_genome"),
     ".msgpack": "pivec.policies.formats.jax:read_flax",
+    "manifest.json": "pivec.policies.formats.torchrl:read_folder",
     "_METADATA": "pivec.policies.formats.jax:read_orbax",
     "module_state.pkl": "pivec.policies.formats.rllib:read_rllib",
     "policy_state.pkl": "pivec.policies.formats.rllib:reject_old_stack",
@@ -63,6 +66,8 @@ PICKLED = {
     b"neat.": FORMATS[".pkl"],
     **dict.fromkeys((b"jax", b"flax", b"numpy"), "pivec.policies.formats.jax:read_pickled_arrays"),
 }
+
+TORCHRL = b"components/0000-"  # beginning of the first name in an archive
 
 # Well-known files without a reader: pattern of the name, pattern of the content, what they are.
 # Contents are hostile: a pattern with `.*` must start with ^, or its time is quadratic.
@@ -136,14 +141,28 @@ def is_policy_file(path: Path, *, named: bool = True) -> bool:
     policies a folder holds.
     """
     suffix = format_of(path)
+    if path.name == "manifest.json":
+        return (path.parent / "components").is_dir()
     if suffix == path.name:  # a module that is made of others is not a policy itself
         return not any(path.parent.glob(f"*/{path.name}"))
-    if path.name == "params.pkl" and not named and (path.parent / TUNE).is_file():
+    if not named and _belongs_to_another(path):
         return False
     if named or suffix not in AMBIGUOUS or path.with_suffix(".json").is_file():
         return suffix in FORMATS
     # A folder's description applies to its arrays, not to pickles of all kinds.
     return suffix not in PICKLES and (path.parent / FOLDER_DESCRIPTION).is_file()
+
+
+def _belongs_to_another(path: Path) -> bool:
+    """Whether a file is part of a run or a checkpoint, and not a policy itself."""
+    folder = path.parent
+    return (
+        path.name in BESIDE
+        or re.match(r"policy_(pre|post)processor", path.name) is not None
+        or (path.name == "params.pkl" and (folder / TUNE).is_file())
+        or (path.suffix == ".pth" and (folder / "_stable_baselines3_version").is_file())  # unpacked
+        or (folder.parent.name == "components" and (folder.parents[1] / "manifest.json").is_file())
+    )
 
 
 def format_of(path: Path) -> str:
@@ -164,6 +183,8 @@ def read_file(
     name = FORMATS.get(format_of(path))
     if (name is None or format_of(path) in PICKLES) and data.startswith(b"\x80"):
         name = next((read for text, read in PICKLED.items() if text in data), name)
+    if data.startswith(b"PK") and data[30:].startswith(TORCHRL):
+        name = "pivec.policies.formats.torchrl:read_archive"
     if name is None:
         other = f"of no known format: expected one of {', '.join(sorted(FORMATS))}"
         raise UsageError(f"{path} is {well_known(path, data) or other}")
@@ -278,7 +299,7 @@ class CheckpointFiles:
         """
         description: dict[str, Any] | None = None
         for file in dict.fromkeys((FOLDER_DESCRIPTION, f"{self.stem}.json")):
-            data = self.read(file)
+            data = self.read(file) if self.path and file != self.path.name else None
             if data is not None:
                 with about(f"{file} next to it"):
                     description = (description or {}) | read_json(data)

@@ -25,8 +25,9 @@ from numpy.typing import NDArray
 
 from pivec.errors import BadPolicyFile, UsageError
 from pivec.files import BoundedZip, Budget, atomic_write
+from pivec.policies.callables import user_code
 from pivec.policies.distributions import DistributionSpec, Options, frozen
-from pivec.policies.formats import CheckpointFiles, Read, about, reader
+from pivec.policies.formats import CheckpointFiles, Read, about, read_json, reader
 from pivec.policies.forward import Layer, Normaliser, Tensors
 from pivec.policies.networks import Model, NetworkPolicy, OutputPolicy
 
@@ -41,6 +42,13 @@ MAX_HEADER = 1 << 16  # of .npy files: NumPy itself refuses to parse longer ones
 HEADERS = {
     (1, 0): np.lib.format.read_array_header_1_0,
     (2, 0): np.lib.format.read_array_header_2_0,
+}
+# Other names of activations: of libraries, in lower case.
+SPELLINGS = {
+    **dict.fromkeys(("leakyrelu", "lrelu"), "leaky_relu"),
+    "swish": "silu",
+    "none": "identity",
+    "linear": "identity",
 }
 FORMAT, ENCODER, VERSION = "pivec-policy", "pivec-encoder", "1"
 SAVED_ARRAYS, SAVED_STATISTICS = (*ARRAYS, "state_std"), ("mean", "scale", "limit")
@@ -221,6 +229,12 @@ def read_info(
     return dict(info)
 
 
+def spelt(activation: Any) -> str:
+    """An activation that a library names, as pivec names it."""
+    name = str(activation)[:40].lower()
+    return SPELLINGS.get(name, name)
+
+
 def choice(description: Mapping[str, Any], key: str, known: tuple[str, ...], default: str) -> str:
     """Read a setting that is one of a few words."""
     value = description.get(key, default)
@@ -308,6 +322,22 @@ def linear(tensors: Tensors, prefix: str) -> Layer:
     return frozen(weight.T), frozen(bias)
 
 
+def averaged(layer: Layer, n: Any, axis: int) -> Layer:
+    """A linear layer that gives ``n`` means of the outputs of ``layer``, which are quantiles.
+
+    The quantiles of a mean are neighbours (``axis`` 1) or ``n`` outputs apart (0). The average of
+    their weights gives the mean.
+    """
+    weight, bias = layer
+    if type(n) is not int or n < 1 or len(bias) % n:
+        raise BadPolicyFile("it is damaged: its action space does not fit its weights")
+    shape = (n, -1) if axis else (-1, n)
+    return (
+        weight.reshape(len(weight), *shape).mean(axis=1 + axis, dtype=np.float64),
+        bias.reshape(shape).mean(axis=axis, dtype=np.float64),
+    )
+
+
 def sequence(tensors: Tensors, prefix: str) -> list[Layer]:
     """Layers of a Sequential: linear at 0, 2, 4, ..., activations between; maybe none."""
     numbers = set()
@@ -328,27 +358,34 @@ def sequence(tensors: Tensors, prefix: str) -> list[Layer]:
     return [linear(tensors, f"{prefix}.{number}") for number in sorted(numbers)]
 
 
-def lstm(tensors: Tensors, prefix: str) -> tuple[Layer, ...]:
-    """Layers of torch's LSTM of this name, for `RecurrentNetwork`."""
+def recurrent(tensors: Tensors, prefix: str) -> tuple[tuple[Layer, ...], bool]:
+    """Layers of torch's LSTM or GRU of this name, for `RecurrentNetwork`, and whether it is a GRU.
+
+    Inputs and hidden state are multiplied together. The sums of a GRU's candidate stay apart.
+    """
     names = {key.removeprefix(f"{prefix}.") for key in tensors if key.startswith(f"{prefix}.")}
     n_layers = len(names) // len(LSTM_PARTS)
     plain = names == {f"{part}_l{i}" for part in LSTM_PARTS for i in range(n_layers)}
-    cells = []
+    cells, n_gates = [], set()
     for i in range(n_layers if plain else 0):
-        inputs, hidden, first, second = (tensors[f"{prefix}.{part}_l{i}"] for part in LSTM_PARTS)
-        if (
-            inputs.ndim == hidden.ndim == 2
-            and first.ndim == second.ndim == 1
-            and (len(inputs) == len(hidden) == len(first) == len(second))
-        ):
-            # Inputs and hidden state are multiplied together.
-            weight = np.concatenate([inputs, hidden], axis=1, dtype=np.float32).T
-            cells.append((weight, first.astype(np.float32) + second.astype(np.float32)))
-    if not cells or len(cells) < n_layers:
+        parts = [np.asarray(tensors[f"{prefix}.{p}_l{i}"], np.float32) for p in LSTM_PARTS]
+        axes, lengths = [part.ndim for part in parts], {len(np.atleast_1d(part)) for part in parts}
+        size = parts[1].shape[-1] if axes == [2, 2, 1, 1] and len(lengths) == 1 else 0
+        if not size or len(parts[0]) not in (3 * size, 4 * size):
+            continue
+        n_gates.add(len(parts[0]) // size)
+        if len(parts[0]) == 3 * size:  # zeros where inputs or hidden state have no part in a sum
+            for part, at in enumerate((3 * size, 2 * size, 3 * size, 2 * size)):
+                own, none = parts[part], np.zeros_like(parts[part][:size])
+                parts[part] = np.concatenate([own[:at], none, own[at:]])
+        weight = np.concatenate(parts[:2], axis=1).T
+        cells.append((weight, parts[2] + parts[3]))
+    if not cells or len(cells) < n_layers or len(n_gates) > 1:
         raise BadPolicyFile(
-            f"its {prefix} is not a plain LSTM with biases ({', '.join(sorted(names))[:200]})"
+            f"its {prefix} is not a plain LSTM or GRU with biases "
+            f"({', '.join(sorted(names))[:200]})"
         )
-    return tuple(cells)
+    return tuple(cells), n_gates == {3}
 
 
 @reader
@@ -442,13 +479,11 @@ def split_vector(
     return tuple(layers)
 
 
-def unpack_npz(
-    source: bytes | BinaryIO, budget: Budget, kinds: str = "biuf", only: str = ""
-) -> Tensors:
-    """Read the arrays of a ``.npz`` file by name, or ``only`` one."""
+def unpack_npz(source: bytes | BinaryIO, budget: Budget, kinds: str = "biuf") -> Tensors:
+    """Read the arrays of a ``.npz`` file by name."""
     archive, arrays = BoundedZip(source, budget), {}
     for member in archive.members:
-        if member == f"{only}.npy" if only else member.endswith(".npy"):
+        if member.endswith(".npy"):
             with about(f"{member} in it"):
                 arrays[member.removesuffix(".npy")] = parse_npy(archive.read(member), kinds)
     return arrays
@@ -460,12 +495,10 @@ def parse_npy(data: bytes | bytearray, kinds: str = "biuf") -> NDArray[Any]:
     ``kinds`` are the accepted kinds of dtypes, as NumPy abbreviates them.
     """
     stream = io.BytesIO(data[:MAX_HEADER])
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # headers of Python 2 are read as well
-            shape, fortran, dtype = HEADERS[np.lib.format.read_magic(stream)](stream)
-    except Exception as error:  # the header is parsed as Python, which raises anything
-        raise BadPolicyFile(f"it is not a NumPy array, or damaged ({error})") from error
+    # The header is parsed as Python, which raises anything.
+    with user_code("it is not a NumPy array, or damaged", BadPolicyFile), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # headers of Python 2 are read as well
+        shape, fortran, dtype = HEADERS[np.lib.format.read_magic(stream)](stream)
     if dtype.kind not in kinds or not dtype.itemsize:
         raise BadPolicyFile(f"it holds values of type {str(dtype)[:60]}, not numbers")
     count, start = math.prod(shape), stream.tell()
@@ -547,13 +580,10 @@ def read_safetensors(data: bytes) -> tuple[Tensors, dict[str, Any]]:
     """Read the tensors and the free metadata of a safetensors file."""
     import safetensors.numpy
 
-    try:
+    with user_code("it is not a safetensors file, or damaged", BadPolicyFile):
         tensors = safetensors.numpy.load(data)
         length = int.from_bytes(data[:8], "little")
-        metadata = json.loads(data[8 : 8 + length]).get("__metadata__") or {}
-    except Exception as error:  # safetensors has its own errors besides KeyError and others
-        raise BadPolicyFile(f"it is not a safetensors file, or damaged ({error})") from error
-    return tensors, metadata
+        return tensors, json.loads(data[8 : 8 + length]).get("__metadata__") or {}
 
 
 @reader
@@ -563,6 +593,13 @@ def read_policy(data: bytes, files: CheckpointFiles) -> Read:
     description = files.description()
     if description is not None and metadata.get("format") != FORMAT:
         return described_network(description, tensors, files)
+    if metadata.get("format") != FORMAT and (settings := files.read("config.json")):
+        with about("config.json next to it"):
+            config = read_json(settings)
+        if {"type", "input_features", "output_features"} <= set(config):
+            from pivec.policies.formats.lerobot import read_lerobot
+
+            return read_lerobot(data, str(config["type"]), files)
     if metadata.get("format") == ENCODER:
         raise BadPolicyFile("it is an image encoder, not a policy: use it with --features")
     if metadata.get("format") != FORMAT:

@@ -21,16 +21,25 @@ from numpy.typing import NDArray
 from pivec.errors import BadPolicyFile, UsageError
 from pivec.files import Budget, regular_files
 from pivec.parallel import confined
+from pivec.policies.callables import user_code
 from pivec.policies.formats import CheckpointFiles, Read, about, read_json, reader
 from pivec.policies.formats.described import (
     check_keys,
     described_network,
     make_network,
     read_info,
+    spelt,
 )
 from pivec.policies.forward import Normaliser, Tensors
 from pivec.policies.policy import natural_key
-from pivec.policies.tensors import MAX_NAME, MAX_TYPE, NeedsCode, Object, as_array, read_objects
+from pivec.policies.tensors import (
+    MAX_NAME,
+    NeedsCode,
+    Object,
+    as_array,
+    numbers,
+    read_objects,
+)
 
 MAX_AXES = 8
 MAX_LIST = 4096  # entries of a list; Flax writes lists as mappings
@@ -38,7 +47,6 @@ VALUE = 64  # bytes of a small value and its place in a list or dictionary
 NDARRAY, SCALAR = 1, 3  # extension types of Flax, besides complex numbers
 ACTOR = re.compile(r"actor|policy|(^|[._])pi([._]|$)", re.IGNORECASE)
 BRAX_MODULES = ("brax", "jax", "jaxlib", "flax", "numpy", "ml_dtypes")
-BRAX_ACTIVATIONS = {"swish": "silu", "linear": "identity"}
 PART = 256  # bytes of a part of what a pickle holds
 OBSERVATION_KEYS = ("state", "observation")  # of Brax, if there are several observations
 ORBAX_TYPES = ("jax.Array", "np.ndarray", "scalar")
@@ -76,11 +84,11 @@ def read_msgpack(data: bytes, budget: Budget | None = None, *, in_array: bool = 
         budget.spend(len(content))
         match read_msgpack(content, budget, in_array=True):
             case [list(shape), str(name), bytes(raw)]:
-                return _array(shape, name, raw)
+                return numbers(shape, name, raw)
         raise BadPolicyFile("an array in it is damaged")
 
     size = len(data)
-    try:
+    with user_code("it is not valid MessagePack, or is truncated", BadPolicyFile):
         value = msgpack.unpackb(
             data,
             unicode_errors="replace",
@@ -93,31 +101,7 @@ def read_msgpack(data: bytes, budget: Budget | None = None, *, in_array: bool = 
             max_map_len=size,
             max_array_len=min(size, MAX_LIST),
         )
-    except BadPolicyFile:
-        raise
-    except Exception as error:  # msgpack has half a dozen of its own, besides ValueError
-        detail = f"{type(error).__name__}: {str(error)[:100]}"
-        raise BadPolicyFile(f"it is not valid MessagePack, or is truncated ({detail})") from error
     return checked([value])[0]
-
-
-def _array(shape: list[Any], name: str, raw: bytes) -> NDArray[Any]:
-    """Make an array of numbers whose type is named as in NumPy or JAX."""
-    if len(shape) > MAX_AXES or not all(type(n) is int and 0 <= n <= len(raw) for n in shape):
-        raise BadPolicyFile("an array in it has an invalid shape")
-    half = name == "bfloat16"  # the upper half of a float32
-    try:
-        dtype = np.dtype("<u2" if half else name[:MAX_TYPE])
-    except TypeError:
-        dtype = np.dtype(object)
-    if dtype.kind not in "biuf" or math.prod(shape) * dtype.itemsize != len(raw):
-        raise BadPolicyFile(
-            f"an array in it of shape {shape} and type {name[:20]!r} has {len(raw)} bytes"
-        )
-    array = np.frombuffer(raw, dtype)
-    if half:
-        array = (array.astype(np.uint32) << 16).view(np.float32)
-    return array.reshape(shape)
 
 
 @reader
@@ -288,7 +272,7 @@ def _brax_policy(params: Any, settings: Mapping[str, Any], files: CheckpointFile
         "weights": "in-out",
         **_brax_layers(tensors),
         **description,
-        "activation": BRAX_ACTIVATIONS.get(activation, activation),
+        "activation": spelt(activation),
     }
     if "normaliser" not in description:
         known["normaliser"] = _brax_normaliser(statistics, settings, files)

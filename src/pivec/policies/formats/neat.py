@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from pivec.errors import BadPolicyFile, UsageError
 from pivec.files import atomic_write
+from pivec.policies.callables import user_code
 from pivec.policies.formats import CheckpointFiles, Read, about, read_json, reader
 from pivec.policies.formats.described import described_outputs
 from pivec.policies.networks import Model
@@ -347,11 +348,8 @@ def _genome(data: bytes, files: CheckpointFiles) -> Mapping[str, Any]:
                 "source, unpickle another class, which can run any code in the file, with --trust "
                 "(in Python: trust=True)"
             ) from error
-        try:
+        with user_code("it cannot be unpickled", BadPolicyFile):
             saved = pickle.loads(data)  # noqa: S301 - the user said --trust
-        except Exception as failure:  # whatever the code in the pickle raises
-            what = f"{type(failure).__name__}: {failure}"
-            raise BadPolicyFile(f"it cannot be unpickled ({what})") from failure
     state = _state(saved)
     if not isinstance(state.get("nodes"), dict) or not isinstance(state.get("connections"), dict):
         raise BadPolicyFile("it holds neither a genome of neat-python nor arrays by name")

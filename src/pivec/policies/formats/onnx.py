@@ -20,8 +20,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pivec.errors import BadPolicyFile, MissingExtra, PivecError, UsageError
+from pivec.errors import BadPolicyFile, MissingExtra, UsageError
 from pivec.parallel import confined
+from pivec.policies.callables import user_code
 from pivec.policies.formats import CheckpointFiles, Read, about, read_json, reader
 from pivec.policies.formats.described import described_outputs
 from pivec.policies.forward import Float
@@ -258,14 +259,8 @@ def _session(key: str, content: bytes) -> Any:
 
 @contextlib.contextmanager
 def _onnxruntime() -> Iterator[None]:
-    try:
-        with confined.opening(0):
-            yield
-    except PivecError:
-        raise
-    except Exception as error:  # it has a dozen kinds, and names may not be text
-        what = f"({type(error).__name__}: {' '.join(str(error).split())[:300]})"
-        raise BadPolicyFile(f"{DAMAGED}, or onnxruntime cannot run it {what}") from error
+    with user_code(f"{DAMAGED}, or onnxruntime cannot run it", BadPolicyFile), confined.opening(0):
+        yield
 
 
 def _run(request: tuple[str, bytes, str, str, int, NDArray[Any]]) -> NDArray[Any] | None:

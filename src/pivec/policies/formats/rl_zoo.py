@@ -81,6 +81,8 @@ def find_zoo_run(files: CheckpointFiles) -> ZooRun | None:
     folders = files.names(r"[^/]+/")
     found = [folder for folder in folders if run is not None and folder == f"{run[1]}/"]
     found += [folder for folder in folders if f"{folder[:-1]}.zip" in models]
+    if {CONFIG, COMMAND} <= set(files.names(r".*\.yml")):  # as it publishes models on the Hub
+        found = [""]
     parts = [files.read(found[0] + file) for file in (CONFIG, COMMAND)] if found else []
     if parts in ([], [None, None]):
         return None

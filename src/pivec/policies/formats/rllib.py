@@ -25,7 +25,7 @@ from pivec.policies.extractors import (
     find_features,
 )
 from pivec.policies.formats import CheckpointFiles, Read, about, reader
-from pivec.policies.formats.described import lstm, make_network, parse_npy, sequence
+from pivec.policies.formats.described import make_network, parse_npy, recurrent, sequence, spelt
 from pivec.policies.forward import Normaliser, Tensors
 from pivec.policies.networks import Features
 from pivec.policies.tensors import Name, Object, as_array, read_objects
@@ -51,7 +51,6 @@ HARMLESS = frozenset(
         *("ModuleToAgentUnmapping", "ListifyDataForVectorEnv"),
     }
 )
-ACTIVATIONS = {"swish": "silu", "leakyrelu": "leaky_relu"}
 INSTEAD = "restore it with RLlib and pass it as module:object"
 MAX_STATISTICS = 1 << 24  # bytes
 CNN = "net.0.cnn"
@@ -83,10 +82,10 @@ def read_rllib(data: bytes, files: CheckpointFiles) -> Read:
     config = config if isinstance(config, dict) else {}
     algorithm, encoder, head = _parts(tensors)
     normaliser, normalised_actions = _connectors(files)
-    cells = lstm(tensors, f"{encoder[: -len(TOKENS)]}.lstm") if TOKENS in encoder else ()
+    memory = recurrent(tensors, f"{encoder[: -len(TOKENS)]}.lstm") if TOKENS in encoder else ()
     images = _image_features(tensors, encoder, settings.get("observation_space"), config)
-    if images is not None and (cells or normaliser is not None):
-        what = "and has a memory" if cells else "that are normalised"
+    if images is not None and (memory or normaliser is not None):
+        what = "and has a memory" if memory else "that are normalised"
         raise BadPolicyFile(f"it takes images {what}, which is not supported: {INSTEAD}")
     features: Features | None = images
     layers = sequence(tensors, f"{head}.net.mlp")
@@ -99,7 +98,7 @@ def read_rllib(data: bytes, files: CheckpointFiles) -> Read:
             raise BadPolicyFile("its convolutions do not fit the layers after them")
         turned = weight.reshape(-1, channels, weight.shape[1]).transpose(1, 0, 2)
         layers[0] = turned.reshape(weight.shape), bias
-    elif cells:
+    elif memory:
         features = DenseFeatures(tuple(hidden), _activation({activation}))
     else:
         layers, names = [*hidden, *layers], names | {activation}
@@ -110,7 +109,7 @@ def read_rllib(data: bytes, files: CheckpointFiles) -> Read:
         **_head(algorithm, settings.get("action_space"), tensors, normalised_actions),
     }
     network = make_network(description, tensors, files)
-    policy = assemble(network, normaliser, features, cells)
+    policy = assemble(network, normaliser, features, *memory)
     match = re.fullmatch(r"Default(\w+)TorchRLModule", kind.name)
     info = {"library": "RLlib", "algorithm": match[1] if match else algorithm}
     if algorithm == "DQN":
@@ -219,8 +218,7 @@ def _filters(config: Mapping[str, Any], shape: tuple[int, ...]) -> list[tuple[in
 
 def _activation(names: set[Any]) -> str:
     """The activation that layers share."""
-    texts = {str(name)[:40].lower() for name in names}
-    known = {ACTIVATIONS.get(text, text) for text in texts}
+    known = {spelt(name) for name in names}
     if len(known) > 1:
         raise BadPolicyFile(
             f"its layers have different activations ({', '.join(sorted(known))[:80]}), which is "

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from pivec.errors import BadPolicyFile, MissingExtra, PivecError, UsageError
 from pivec.files import BoundedZip, Budget
-from pivec.policies.callables import import_here
+from pivec.policies.callables import import_here, user_code
 from pivec.policies.distributions import DistributionSpec, Options, counts, frozen
 from pivec.policies.extractors import (
     MAX_AXES,
@@ -37,7 +37,7 @@ from pivec.policies.extractors import (
     find_features,
 )
 from pivec.policies.formats import CheckpointFiles, about, read_json, reader
-from pivec.policies.formats.described import linear, lstm, make_network, sequence
+from pivec.policies.formats.described import averaged, linear, make_network, recurrent, sequence
 from pivec.policies.formats.rl_zoo import find_normaliser, find_zoo_run
 from pivec.policies.forward import ACTIVATIONS, Float, Normaliser, Tensors
 from pivec.policies.networks import (
@@ -278,8 +278,8 @@ def _read_policy(
         if features:
             raise BadPolicyFile("it is MaskablePPO with a features extractor: not supported")
         return MaskedPolicy(network), info
-    cells = lstm(tensors, "lstm_actor") if name == "RecurrentPPO" else ()
-    return assemble(network, None, features, cells), info
+    memory = recurrent(tensors, "lstm_actor") if name == "RecurrentPPO" else ()
+    return assemble(network, None, features, *memory), info
 
 
 def _normalised(
@@ -415,15 +415,7 @@ def _action_values(tensors: Tensors, settings: SB3Settings) -> dict[str, Any]:
     """DQN and QR-DQN, with the exploration rate of the checkpoint."""
     layers = sequence(tensors, "q_net.q_net")
     if not layers and (layers := sequence(tensors, "quantile_net.quantile_net")):
-        (actions,), (weight, bias) = settings.counts("n"), layers[-1]
-        if bias.shape[0] % actions:
-            raise BadPolicyFile(DISAGREE)
-        # A value is the mean of its quantiles, which are outputs of a linear layer: that mean is
-        # a linear layer itself, with the averages of their weights.
-        layers[-1] = (
-            weight.reshape(len(weight), -1, actions).mean(axis=1, dtype=np.float64),
-            bias.reshape(-1, actions).mean(axis=0, dtype=np.float64),
-        )
+        layers[-1] = averaged(layers[-1], settings.counts("n")[0], 0)
     epsilon = float(settings.values.get("exploration_rate", 0.0))
     activation = settings.activation("relu")
     return {
@@ -607,14 +599,9 @@ class LibraryModel(Model):
     def _answer(self, rows: NDArray[Any]) -> NDArray[Any]:
         import torch
 
-        try:
-            with torch.inference_mode(), _generators_kept():
-                return self._numbers(self._observation(rows)).reshape(len(rows), -1)
-        except Exception as error:  # whatever the user's network raises
-            raise UsageError(
-                f"{self.algorithm} failed on observations of shape {rows.shape[1:]} "
-                f"({type(error).__name__}: {str(error)[:300]})"
-            ) from error
+        failed = f"{self.algorithm} failed on observations of shape {rows.shape[1:]}"
+        with user_code(failed), torch.inference_mode(), _generators_kept():
+            return self._numbers(self._observation(rows)).reshape(len(rows), -1)
 
     def _observation(self, rows: NDArray[Any]) -> Any:
         """Undo Gymnasium's flattening of dictionaries; all zeros stand for the discrete value 0."""

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from pivec.errors import BadPolicyFile, MissingExtra, UsageError
 from pivec.files import BoundedZip, Budget
-from pivec.policies.callables import import_here
+from pivec.policies.callables import import_here, user_code
 from pivec.policies.distributions import frozen
 from pivec.policies.extractors import (
     MAX_VALUES,
@@ -38,11 +38,12 @@ from pivec.policies.formats.described import (
     check_keys,
     described_network,
     described_outputs,
-    lstm,
     make_network,
     read_info,
     read_statistics,
+    recurrent,
     sequence,
+    spelt,
 )
 from pivec.policies.forward import Float, Tensors
 from pivec.policies.networks import Features, Model, NetworkPolicy, row_by_row
@@ -75,8 +76,8 @@ CONFIGURED: dict[str, dict[str, tuple[KeyPath, ...]]] = {
     },
 }
 NO_FUNCTION = ("None", "none", "ACTIONS")  # of the outputs
-SPELLINGS = {"leakyrelu": "leaky_relu", "lrelu": "leaky_relu", "swish": "silu", "none": "identity"}
 NOT_READ = re.compile(r"(^|\.)(rnn|[ac]_rnn|memory_a|lstm|gru|cnns?|actor_cnn)\.")
+CRITICS = ("memory_c.", "memory_s.")  # memories of rsl_rl that the actor does not have
 
 
 @dataclass(frozen=True)
@@ -94,6 +95,8 @@ class Layout:
     settings: Mapping[str, Any] = field(default_factory=dict)
     also: tuple[str, ...] = ()  # prefixes of further names that distinguish it from others
     never: tuple[str, ...] = ()
+    memory: str = ""  # an LSTM or GRU before the layers,
+    before: str = ""  # and a Sequential before that, if it is there
     assumed: str = ""  # what else the file does not tell
 
     def fits(self, tensors: Tensors, names: set[str]) -> bool:
@@ -102,7 +105,8 @@ class Layout:
             *self.layers,
             *([self.settings["parallel"]] if "parallel" in self.settings else []),
         ]
-        arrays = [self.settings[key] for key in ("log_std", "std") if key in self.settings]
+        arrays = [f"{self.memory}.weight_ih_l0"] if self.memory else []
+        arrays += [self.settings[key] for key in ("log_std", "std") if key in self.settings]
         return (
             all(f"{p}.weight" in tensors or f"{p}.0.weight" in tensors for p in parts)
             and all(name in tensors for name in arrays)
@@ -122,6 +126,7 @@ FREE = {"squash": "clip", "log_std_range": [-80.0, 80.0]}  # rl_games does not c
 TANH = {"squash": True, "deviations": "tanh", "log_std_range": [-5.0, 2.0]}  # CleanRL's SAC
 MEAN = "means are not bounded (unbounded=True, which the file does not tell)"
 PLAIN = "no function such as tanh is applied to the outputs"
+TORCHRL = "the actor is taken to end, with default settings, in"
 MAX_ACTION = "max_action is taken as 1, which the file does not tell"
 RL_GAMES_ACTOR, TIANSHOU_ACTOR = "a2c_network.actor_mlp", "actor.preprocess.model.model"
 MU, SIGMA, SPREAD = "a2c_network.mu", "a2c_network.sigma", "actor.sigma.model"
@@ -146,10 +151,16 @@ LAYOUTS = (  # the first one that fits is used
     Layout("Tianshou", "PPO", TIANSHOU_LAST, "categorical", "relu"),
     Layout("Tianshou", "DQN", ("model.model.model", "model.Q.model"), "epsilon_greedy", "relu"),
     Layout("Tianshou", "DQN", ("model.model.model",), "epsilon_greedy", "relu"),
-    Layout("rsl_rl", "PPO", ("mlp",), "gaussian", "elu", {"std": "distribution.std_param"}),
-    Layout("rsl_rl", "PPO", ("mlp",), "gaussian", "elu", {"log_std": "distribution.log_std_param"}),
-    Layout("rsl_rl", "PPO", ("actor",), "gaussian", "elu", {"std": "std"}),
-    Layout("rsl_rl", "PPO", ("actor",), "gaussian", "elu", {"log_std": "log_std"}),
+    *(
+        Layout("rsl_rl", "PPO", (layers,), "gaussian", "elu", {key: name.format(key)},
+               memory=memory)
+        for layers, name, own in (
+            ("mlp", "distribution.{}_param", "rnn.rnn"),
+            ("actor", "{}", "memory_a.rnn"),
+        )
+        for memory in (own, "")
+        for key in ("std", "log_std")
+    ),
     *(
         Layout("skrl", algorithm, layers, head, "elu", more, also=also, assumed=PLAIN)
         for layers in (
@@ -163,6 +174,39 @@ LAYOUTS = (  # the first one that fits is used
             ("PPO", "categorical", {}, ()),
         )
     ),
+    *(
+        Layout("PufferLib", "PPO", (*layers, last), head, "gelu", more, ("encoder.0.", "value."),
+               memory=memory, before=before)
+        for layers, memory, before in (((), "lstm", "encoder"), (("encoder",), "", ""))
+        for last, head, more in (
+            ("decoder", "categorical", {}),
+            ("decoder_mean", "gaussian", {"log_std": "decoder_logstd"}),
+        )
+    ),
+    # Without "module." at the beginning; losses tell the algorithm.
+    *(
+        Layout("TorchRL", "PPO or SAC", ("0.module.0",), head, "tanh", {"squash": True, key: value},
+               ("0.module.0.0.",), assumed=f"{TORCHRL} NormalParamExtractor and TanhNormal")
+        for head, key, value in (
+            ("gaussian", "log_std", "0.module.1.state_independent_scale"),
+            ("state_gaussian", "deviations", "biased_softplus"),
+        )
+    ),
+    *(
+        Layout("TorchRL", algorithm, ("0.module",), head, "tanh", more,
+               tuple(f"loss_module.{name}" for name in also),
+               assumed=f"{TORCHRL} TanhModule" if more else "")
+        for algorithm, head, also, more in (
+            ("PPO", "categorical", ("actor_network", "critic_network"), {}),
+            ("SAC", "categorical", ("actor_network", "log_alpha"), {}),
+            ("TD3", "deterministic", ("actor_network", "qvalue_network"), {"squash": True}),
+            ("DDPG", "deterministic", ("actor_network", "value_network"), {"squash": True}),
+            ("DQN", "epsilon_greedy", ("value_network",), {}),
+        )
+    ),
+    Layout("CleanRL", "PPO", ("actor_mean",), "gaussian", "relu", {"log_std": "actor_logstd"},
+           memory="lstm", before="network"),
+    Layout("CleanRL", "PPO", ("actor",), "categorical", "relu", memory="lstm", before="network"),
     Layout("CleanRL", "PPO", ("actor_mean",), "gaussian", "tanh", {"log_std": "actor_logstd"}),
     Layout("CleanRL", "DDPG or TD3", ("fc1", "fc2", "fc_mu"), "deterministic", "relu", SQUASHED),
     Layout("CleanRL", "SAC", ("fc1", "fc2", "fc_mean"), "state_gaussian", "relu",
@@ -197,29 +241,29 @@ def read_weights(data: bytes, files: CheckpointFiles) -> Read:
         saved = _load_trusted(data)
         if callable(saved):
             return _read_program(data, files, MODULE)
+    return read_saved(saved, files)
+
+
+def read_saved(saved: Any, files: CheckpointFiles) -> Read:
+    """Make the policy of whatever a training script has saved, with arrays instead of tensors."""
     tensors, others = _weights(saved)
     everything = {**others, **tensors}
     given = files.description() or {}
     if "layers" in given:
         return described_network(given, everything, files)
     check_keys(given, COMMON | {"activation"})
-    library = "CleanRL"
+    original = tensors
+    for prefix in PREFIXES:
+        tensors = {key.removeprefix(prefix): array for key, array in tensors.items()}
+    library, memory, before = "CleanRL", "lstm", ""
     features: Features | None = None
-    has_lstm = any(key.startswith("lstm.") for key in tensors)
-    cells = lstm(tensors, "lstm") if has_lstm else ()
     if script := _atari_script(tensors):
         algorithm, known, features = script
-    elif cells:  # ppo_atari_lstm.py without images
-        algorithm, known = "PPO with an LSTM", {"layers": ["actor"], "head": "categorical"}
-        if "actor_logstd" in tensors:
-            known = {"layers": ["actor_mean"], "head": "gaussian", "log_std": "actor_logstd"}
-        known["activation"] = "relu"
+        memory = memory * any(key.startswith("lstm.") for key in tensors)
     else:
-        original = tensors
-        for prefix in PREFIXES:
-            tensors = {key.removeprefix(prefix): array for key, array in tensors.items()}
         layout = _recognise(tensors, others, original)
         library, algorithm, known = layout.library, layout.algorithm, layout.description
+        memory, before = layout.memory, layout.before
         given = _with_defaults(layout, given, files)
         if "action_scale" in tensors and "action_bias" in tensors:  # CleanRL's scale after tanh
             scale, bias = (frozen(tensors[key]).ravel() for key in ("action_scale", "action_bias"))
@@ -233,8 +277,11 @@ def read_weights(data: bytes, files: CheckpointFiles) -> Read:
     normaliser = read_statistics(given, everything, files)
     if features is not None and normaliser is not None:
         raise BadPolicyFile("it takes images, which are divided by 255 and cannot be normalised")
-    if cells and features is None and "network.0.weight" in tensors:
-        features = DenseFeatures(tuple(sequence(tensors, "network")), network.activation)
+    cells, gru = recurrent(tensors, memory) if memory else ((), False)
+    if cells:
+        algorithm += f" with {'a GRU' if gru else 'an LSTM'}"
+    if f"{before}.0.weight" in tensors:
+        features = DenseFeatures(tuple(sequence(tensors, before)), network.activation)
     if (library, algorithm) == ("CleanRL", "DQN") and "atoms" in tensors:
         algorithm = "C51"
     if "activation" not in given and (
@@ -257,7 +304,7 @@ def read_weights(data: bytes, files: CheckpointFiles) -> Read:
             )
     if algorithm == "C51":
         features, network = _mean_returns(tensors["atoms"].ravel(), features, network)
-    policy = assemble(network, normaliser, features, cells)
+    policy = assemble(network, normaliser, features, cells, gru)
     return policy, info | read_info(given, normaliser)
 
 
@@ -312,15 +359,17 @@ def _mean_returns(
 
 def _recognise(tensors: Tensors, others: Tensors, original: Tensors) -> Layout:
     """Find the library; ``original`` are the tensors as the file names them."""
-    if odd := next((name for name in tensors if NOT_READ.search(name)), ""):
-        raise BadPolicyFile(
-            f"it has a memory or convolutions ({odd[:60]}), which are supported for "
-            "Stable-Baselines3, CleanRL and RLlib only: pass it as module:object"
-        )
     names = {*tensors, *others}
-    for layout in LAYOUTS:
-        if layout.fits(tensors, names):
-            return layout
+    layout = next((layout for layout in LAYOUTS if layout.fits(tensors, names)), None)
+    memories = (f"{layout.memory}.", *CRITICS) if layout is not None and layout.memory else ()
+    odd = (name for name in tensors if NOT_READ.search(name) and not name.startswith(memories))
+    if name := next(odd, ""):
+        raise BadPolicyFile(
+            f"it has a memory or convolutions ({name[:60]}) where they are not supported: pass it "
+            "as module:object"
+        )
+    if layout is not None:
+        return layout
     shown = ", ".join(list(original)[:6])[:200]  # names that `layers` may list
     libraries = ", ".join(sorted({layout.library for layout in LAYOUTS}))
     raise BadPolicyFile(
@@ -350,8 +399,7 @@ def _with_defaults(
     activation = known.get("activation")
     if not isinstance(activation, str):
         return description
-    spelt = SPELLINGS.get(activation.lower(), activation.lower())
-    return {"activation": spelt, **description}
+    return {"activation": spelt(activation), **description}
 
 
 def _configured(library: str, files: CheckpointFiles) -> dict[str, Any]:
@@ -424,15 +472,10 @@ def _load_trusted(data: bytes) -> Any:
             return [plain(part) for part in value]
         return {k: plain(v) for k, v in value.items()} if isinstance(value, dict) else value
 
-    try:
+    instead = "run pivec where its classes can be imported, or save model.state_dict()"
+    with user_code(f"torch {torch.__version__} cannot load it ({instead})", BadPolicyFile):
         value = torch.load(io.BytesIO(data), map_location="cpu", weights_only=False)
         return value.eval() if isinstance(value, torch.nn.Module) else plain(value)
-    except Exception as error:  # whatever the code in the file raises
-        raise BadPolicyFile(
-            f"torch {torch.__version__} cannot load it ({type(error).__name__}: "
-            f"{str(error)[:300]}): run pivec where its classes can be imported, or save "
-            "model.state_dict()"
-        ) from error
 
 
 def _make_model(data: bytes, kind: str, output: int) -> TorchModel:
@@ -442,19 +485,14 @@ def _make_model(data: bytes, kind: str, output: int) -> TorchModel:
         import torch
     except ImportError as error:
         raise MissingExtra(f"reading a {kind} program", "torch") from error
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # TorchScript is deprecated
-            if kind == SCRIPT:
-                module = torch.jit.load(io.BytesIO(data), map_location="cpu").eval()
-                return TorchModel(data, kind, output, module)
-            program = torch.export.load(io.BytesIO(data))
-            return TorchModel(data, kind, output, program.module(), _batch(program))
-    except Exception as error:  # torch has many errors of its own
-        raise BadPolicyFile(
-            f"it is damaged, or torch {torch.__version__} cannot load it "
-            f"({type(error).__name__}: {str(error)[:300]})"
-        ) from error
+    failed = f"it is damaged, or torch {torch.__version__} cannot load it"
+    with user_code(failed, BadPolicyFile), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # TorchScript is deprecated
+        if kind == SCRIPT:
+            module = torch.jit.load(io.BytesIO(data), map_location="cpu").eval()
+            return TorchModel(data, kind, output, module)
+        program = torch.export.load(io.BytesIO(data))
+        return TorchModel(data, kind, output, program.module(), _batch(program))
 
 
 def _batch(program: Any) -> int:
@@ -497,17 +535,12 @@ class TorchModel(Model):
     def _answer(self, rows: NDArray[Any]) -> NDArray[Any]:
         import torch
 
-        try:
-            with torch.inference_mode():
-                result = self.call(torch.from_numpy(np.array(rows, np.float32)))
-                if isinstance(result, tuple | list):
-                    result = result[self.output]
-                array = np.asarray(result.detach().cpu().numpy())
-        except Exception as error:  # whatever the program raises
-            raise UsageError(
-                f"a {self.kind} program failed on observations of shape {rows.shape[1:]} "
-                f"({type(error).__name__}: {str(error)[:300]})"
-            ) from error
+        failed = f"a {self.kind} program failed on observations of shape {rows.shape[1:]}"
+        with user_code(failed), torch.inference_mode():
+            result = self.call(torch.from_numpy(np.array(rows, np.float32)))
+            if isinstance(result, tuple | list):
+                result = result[self.output]
+            array = np.asarray(result.detach().cpu().numpy())
         if array.ndim == 0 or len(array) != len(rows):
             expected = f"one row of outputs for each of {len(rows)} observations"
             raise UsageError(f"expected {expected}, but the program gave shape {array.shape}")

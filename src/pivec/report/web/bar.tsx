@@ -6,7 +6,6 @@ import { tableText } from "./csv";
 import { PolicyName } from "./entities";
 import { announce, byId, whole } from "./format";
 import { link } from "./link";
-import { pressLasso } from "./map/lasso";
 import { fitRows, lookAt, rowsInView } from "./map/map";
 import { save, savePicture } from "./save";
 import { app, on, set, state, useApp } from "./state";
@@ -61,7 +60,7 @@ const Search = () => {
       <input
         type="search"
         id="search"
-        placeholder="Search policies"
+        placeholder="Search"
         aria-label="Search all policies by name, run or file"
         autocomplete="off"
         spellcheck={false}
@@ -104,9 +103,10 @@ const Colour = () => {
   const { colour } = useApp("colour data");
   return (
     <label class="field">
-      Colour
+      <span>Colour</span>
       <select
         id="colour"
+        aria-label="Colour"
         value={colour}
         onChange={(event) => set({ colour: event.currentTarget.value })}
       >
@@ -320,41 +320,28 @@ const copyLink = async () => {
     () => false,
   );
   const where = local ? "Append it to the address of the page" : "It restores this view";
-  say(done ? `Copied. ${where}.` : `Copy the address of this page: it holds this view.`);
+  say(done ? `Copied. ${where}.` : "Copy the address of this page: it contains this view.");
 };
 
-const Lasso = () => {
+const Selected = () => {
   const { selection } = useApp("selection");
-  const n = selection ? selection.reduce((sum, x) => sum + x, 0) : 0;
+  if (!selection) return null;
   return (
-    <>
+    <span class="chip" id="selected">
+      {whole(selection.reduce((sum, x) => sum + x, 0))} selected
+      <button type="button" class="plain" id="export" onClick={saveTable}>
+        Save as CSV
+      </button>
       <button
         type="button"
         class="plain"
-        id="lasso"
-        aria-pressed="false"
-        onClick={(event) => pressLasso(event.currentTarget.getAttribute("aria-pressed") !== "true")}
+        id="clear-selection"
+        aria-label="Clear selection"
+        onClick={() => set({ selection: null })}
       >
-        Lasso
+        ×
       </button>
-      {selection && (
-        <span class="chip" id="selected">
-          {whole(n)} selected
-          <button type="button" class="plain" id="export" onClick={saveTable}>
-            Save as CSV
-          </button>
-          <button
-            type="button"
-            class="plain"
-            id="clear-selection"
-            aria-label="Clear selection"
-            onClick={() => set({ selection: null })}
-          >
-            ×
-          </button>
-        </span>
-      )}
-    </>
+    </span>
   );
 };
 
@@ -418,7 +405,7 @@ const Tools = () => (
         Copy link
       </button>
     </Menu>
-    <Lasso />
+    <Selected />
     <Chips />
     <span id="tool-status" class="hint" role="status" />
   </>

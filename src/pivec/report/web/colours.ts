@@ -140,8 +140,9 @@ const LEAST_SIDE = 0.15; // of the larger end: the shorter side of a scale that 
 
 /** The scale of a variable over the policies compared; null if it has no numbers. */
 export const scaleOf = (id: string): Scale | null => {
-  const { n, reference, returns, step, features } = app.data,
-    feature = id.startsWith("feature:") ? features[Number(id.slice(8))] : null;
+  const { n, reference, returns, step, features, outcomes } = app.data,
+    [kind, k] = id.split(":"),
+    feature = kind === "feature" ? features[+k] : kind === "outcome" ? outcomes[+k] : null;
   const values = feature ? feature.values : id === "return" ? returns : id === "step" ? step : [];
   const known: number[] = [];
   let low = Infinity,
@@ -192,12 +193,13 @@ export const shadeOf = (scale: Scale, value: number): number =>
 
 /** Returns what policies can be coloured by, so that it tells them apart. */
 export const colourings = (): { id: string; name: string }[] => {
-  const { groups, behaviour, features } = app.data;
+  const { groups, behaviour, features, outcomes } = app.data;
   const choices = [
     ["return", "return"],
     ["group", "run"],
     ["step", "training step"],
     ["behaviour", "behaviour"],
+    ...outcomes.map((o, k) => ["outcome:" + k, o.name]),
     ...features.map((f, k) => ["feature:" + k, f.name]),
   ];
   const useful = choices.filter(([id]) => {

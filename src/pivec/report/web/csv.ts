@@ -25,10 +25,14 @@ export const tableText = (rows: Int32Array): string => {
       Boolean(data.reference[i]),
       Boolean(data.placed[i]),
       data.behaviour[i] || "",
+      ...data.outcomes.flatMap((o) => [o.values, o.low, o.high].map((values) => single(values[i]))),
     ].join(",");
   return (
     [
-      "label,group,step,x,y,mean_return,episodes,states,source,reference,placed,behaviour",
+      "label,group,step,x,y,mean_return,episodes,states,source,reference,placed,behaviour" +
+        data.outcomes
+          .flatMap(({ name }) => ["", "_low", "_high"].map((end) => "," + quoted(name + end)))
+          .join(""),
       ...Array.from(rows, line),
     ].join("\r\n") + "\r\n"
   );

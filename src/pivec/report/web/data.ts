@@ -6,6 +6,8 @@ export type Numbers = Uint8Array | Uint16Array | Int32Array | Float32Array | Flo
 export type Travel = { group: number; rows: number[]; cumulative: number[]; half: number[] | null };
 /** mean of a feature of the states, a number a policy */
 export type Feature = { name: string; unit: string; flag?: boolean; values: Float32Array };
+/** mean of a number per episode, with the ends of its interval */
+export type Outcome = Feature & { rate: boolean; low: Float32Array; high: Float32Array };
 /** a row a policy; NaN where something is not known */
 export interface Data {
   /** as it came; what is needed later is unpacked from it by `numbersOf` */
@@ -42,6 +44,7 @@ export interface Data {
   joins: Int32Array;
   travels: Travel[];
   features: Feature[];
+  outcomes: Outcome[];
   /** rows, alike beside alike; by run and step where these are too many to tell */
   heatmapOrder: Int32Array;
 }
@@ -103,6 +106,12 @@ export const unpack = async (blob: any): Promise<Data> => {
   data.heatmapOrder = await numbersOf(blob.heatmapOrder);
   data.features = await Promise.all(
     (blob.features || []).map(async (f: any) => ({ ...f, values: await numbersOf(f.values) })),
+  );
+  data.outcomes = await Promise.all(
+    (blob.outcomes || []).map(async (o: any) => {
+      const [values, low, high] = await Promise.all([o.values, o.low, o.high].map(numbersOf));
+      return { ...o, unit: "", flag: o.rate, values, low, high };
+    }),
   );
   data.runs = runsOf(data);
   return data;

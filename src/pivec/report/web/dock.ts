@@ -8,7 +8,8 @@ const nameOf = (tab: HTMLElement) => tab.id.slice("open-".length);
 
 const show = () => {
   const all = tabs(),
-    chosen = all.find((tab) => nameOf(tab) === state.tab) || all[0];
+    wanted = state.tab || (app.data.n === 1 ? "episodes" : ""),
+    chosen = all.find((tab) => nameOf(tab) === wanted) || all[0];
   for (const tab of all) {
     const is = tab === chosen;
     tab.ariaSelected = String(is);

@@ -11,6 +11,7 @@ import { isLive } from "./live";
 import { costOf, WAYS } from "./map/keyboard";
 import { encloses } from "./map/lasso";
 import { EpisodeClip } from "./panel/clips";
+import { tight } from "./panel/words";
 import { pageColour, sharpPen, strokeTwice } from "./pen";
 import { save } from "./save";
 import { app, on, set, state, useApp, useResult } from "./state";
@@ -484,7 +485,7 @@ const EpisodeTab = () => {
               <button type="button" class="entity" data-kind={k} title={name}>
                 <i class="dot" style={{ background: kindColour(k) }} />
                 <b>{k}</b>
-                <span>{name}</span>
+                <span>{tight(name)}</span>
                 <em>{percent(share)}</em>
               </button>
             </li>

@@ -1,5 +1,7 @@
 // Elements, and numbers as text. Text from data is set as text only.
 
+import type { Outcome } from "./data";
+
 /** Returns the element of the page with this name. */
 export const byId = (id: string): any => document.getElementById(id);
 
@@ -38,6 +40,13 @@ export const percent = (share: number) =>
   Number.isFinite(share)
     ? (100 * share).toFixed(share >= 0.0005 && share < 0.0995 ? 1 : 0) + " %"
     : "–";
+
+/** Returns the mean of row i with its interval. */
+export const estimate = ({ rate, values, low, high }: Outcome, i: number): string => {
+  const shown = rate ? percent : number,
+    ends = Number.isFinite(low[i]) ? ` (${shown(low[i])} to ${shown(high[i])})` : "";
+  return shown(values[i]) + ends;
+};
 
 /** Returns asks for it once a frame, however often it is called. */
 export const framed = (work: () => void): (() => void) => {

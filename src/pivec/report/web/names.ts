@@ -77,3 +77,22 @@ export const squeezed = (name: string, room: number, names: string[]): string =>
   }
   return letters.join("");
 };
+
+let pen: CanvasRenderingContext2D | null = null;
+
+/** The width of a text in letters of `size` pixels. */
+export const textWidth = (text: string, size: number): number => {
+  pen ||= document.createElement("canvas").getContext("2d") as CanvasRenderingContext2D;
+  pen.font = `${size}px system-ui, sans-serif`;
+  return pen.measureText(text).width;
+};
+
+/** `width`: pixels that there is room for, in letters of `size` pixels. */
+export const fitted = (name: string, width: number, size: number, names: string[]): string => {
+  let short = name;
+  for (let room = Math.ceil(width / (0.4 * size)); textWidth(short, size) > width; room--) {
+    if (room < 3) break;
+    short = squeezed(name, room, names);
+  }
+  return short;
+};

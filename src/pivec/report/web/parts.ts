@@ -89,8 +89,8 @@ const swapped = (found: Differences): Differences => {
 /** Why `differences` gives null for the data now shown. */
 export const whyNoParts = () =>
   app.data.blob.regions
-    ? "There are too many policies for this file to hold what differs; pivec serve OUT shows it."
-    : "This file does not hold what differs between these two; pivec explain and pivec serve show it if the characterization decomposes distances.";
+    ? "There are too many policies for this file to contain what differs; pivec serve OUT shows it."
+    : "This file does not contain what differs between these two; pivec explain and pivec serve show it if the characterization decomposes distances.";
 
 /** Returns null where this file does not know. */
 export const differences = async (i: number, j: number): Promise<Differences | null> => {

@@ -8,15 +8,14 @@ import { type Measurer, type Pair, perData, unpackAll } from "./distances";
 import { RunName } from "./entities";
 import { byId, number, shortStep, whole } from "./format";
 import { heatmapIn } from "./heatmap/heatmap";
-import { squeezed } from "./names";
+import { fitted, textWidth } from "./names";
 import { app, set, state, useApp, useResult } from "./state";
 
 const MOST_LINES = 300, // that an SVG holds without delay
   MOST_DOTS = 2000,
   LEFT = 46,
   TOP = 10,
-  BELOW = 40,
-  LETTER = 6.9; // mean width
+  BELOW = 40;
 
 /** The size of an element, as it changes. */
 const useSize = () => {
@@ -37,6 +36,8 @@ const useSize = () => {
 
 type Line = Travel & { x: number[]; y: number[]; n: number };
 
+const nameOf = (group: number, groups: string[]) => groups[group] ?? "no run";
+
 /** The runs that are shown, and where their checkpoints are in a chart of this size. */
 const layOut = (width: number, height: number) => {
   const { travels, step, groups } = app.data;
@@ -48,8 +49,8 @@ const layOut = (width: number, height: number) => {
   const drawn = [...shown].sort((p, q) => total(q) - total(p)).slice(0, MOST_LINES),
     picked = shown.find(({ group }) => group === state.run);
   if (picked && !drawn.includes(picked)) drawn.push(picked);
-  const longest = Math.max(4, ...drawn.map(({ group }) => (groups[group] ?? "no run").length)),
-    names = Math.min(150, Math.max(40, 0.3 * width), LETTER * longest + 26),
+  const longest = Math.max(28, ...drawn.map(({ group }) => textWidth(nameOf(group, groups), 12))),
+    names = Math.min(150, Math.max(40, 0.3 * width), longest + 28),
     right = width - names,
     floor = height - BELOW;
   const axis = stepAxis(drawn.flatMap(({ rows }) => rows.map((i) => step[i]))),
@@ -234,7 +235,7 @@ const Chart = () => {
           }}
         >
           <i class="dot" style={{ background: groupColour(group) }} />
-          {squeezed(data.groups[group] ?? "no run", (names - 26) / LETTER, data.groups)}
+          {fitted(nameOf(group, data.groups), names - 26, 12, data.groups)}
         </button>
       ))}
       {lines.length < shown && (

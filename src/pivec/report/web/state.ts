@@ -20,7 +20,7 @@ export interface State {
   episode: number;
   /** Tab of the dock, by the id of its panel without "tab-". */
   tab: string;
-  /** "return", "group" (run), "step", "behaviour" or "feature:NUMBER". */
+  /** "return", "group" (run), "step", "behaviour", "outcome:NUMBER" or "feature:NUMBER". */
   colour: string;
   /** Lines along runs. */
   lines: boolean;
@@ -108,6 +108,9 @@ export const set = (patch: Partial<State>) => {
   }
   notify(changed);
 };
+
+/** Returns whether a policy is neither found nor selected, if others are. */
+export const isFaded = (i: number): boolean => state.selection?.[i] === 0 || state.found?.[i] === 0;
 
 const FILTERS = ["hidden", "onlyClass", "last", "upTo", "data"];
 

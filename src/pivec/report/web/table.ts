@@ -3,8 +3,8 @@
 import { behaviourColour, css, groupColour } from "./colours";
 import type { Data } from "./data";
 import { measurer } from "./distances";
-import { byId, framed, make, number, whole } from "./format";
-import { squeezed } from "./names";
+import { byId, estimate, framed, make, number, whole } from "./format";
+import { fitted } from "./names";
 import { asButton } from "./sorting";
 import { app, on, set, state } from "./state";
 
@@ -87,6 +87,10 @@ const sortedRows = (keys: ArrayLike<number>, down: boolean): Int32Array => {
 };
 
 export const tablePart = () => {
+  app.data.outcomes.forEach((_, k) => {
+    CELL_WORDS["outcome:" + k] = (d, i) => (d.outcomes[k] ? estimate(d.outcomes[k], i) : "–");
+    SORT_KEYS["outcome:" + k] = (d) => d.outcomes[k]?.values ?? [];
+  });
   const table = byId("policy-table"),
     scroller = table.parentElement,
     kept = table.tBodies[0],
@@ -153,7 +157,7 @@ export const tablePart = () => {
         if (!head.className) cell.title = words;
         const said = head.className
           ? words
-          : squeezed(words, head.room, (data as any)[id === "group" ? "groups" : id]);
+          : fitted(words, head.room, 12.8, (data as any)[id === "group" ? "groups" : id]);
         const named = NAMES[id]?.(data, i);
         cell.append(named ? nameOf(said, ...named) : said);
         row.append(cell);
@@ -166,10 +170,7 @@ export const tablePart = () => {
       first = Math.max(0, Math.floor(top) - ROWS_BEYOND),
       last = Math.min(rows.length, Math.ceil(top + inSight()) + ROWS_BEYOND);
     for (const head of heads)
-      head.room = Math.max(
-        8,
-        (head.clientWidth - (head.dataset.column === "source" ? 18 : 42)) / 7,
-      ); // letters of a usual width
+      head.room = head.clientWidth - (head.dataset.column === "source" ? 22 : 46);
     body.replaceChildren(
       space(first),
       ...Array.from({ length: last - first }, (_, k) => line(first + k)),

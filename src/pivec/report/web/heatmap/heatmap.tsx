@@ -4,7 +4,7 @@ import { render } from "preact";
 import { type Measurer, measurer } from "../distances";
 import { announce, byId, framed, make, number, whole } from "../format";
 import { rowsInView } from "../map/map";
-import { squeezed } from "../names";
+import { fitted } from "../names";
 import { pageColour, placeTip, scrolls, whenInSight } from "../pen";
 import { app, isolate, on, set, state } from "../state";
 import { type Place, paintHeatmap, type Stretch, squareOf, stretchesOf } from "./paint";
@@ -19,8 +19,7 @@ import {
 } from "./tile";
 
 const FINEST = 6, // rows of the smallest part that is shown
-  NAMED = 14, // pixels of a row that has a name
-  LETTER = 6.7; // mean width
+  NAMED = 14; // pixels of a row that has a name
 const isDark = () => matchMedia("(prefers-color-scheme: dark)").matches,
   isCoarse = () => matchMedia("(pointer: coarse)").matches;
 
@@ -43,7 +42,7 @@ const Names = ({ names, width, tall }: { names: Name[]; width: number; tall: num
   <>
     {names.map(({ row, g, words, y }) => {
       const place = { top: `${y - tall / 2}px`, height: `${tall}px`, width: `${width}px` },
-        short = squeezed(words, width / LETTER, row < 0 ? app.data.groups : app.data.label);
+        short = fitted(words, width - 6, 12, row < 0 ? app.data.groups : app.data.label);
       const own = row < 0 ? { "data-run": g } : { "data-row": row };
       return row < 0 && g < 0 ? (
         <span key="none" style={place}>
@@ -387,7 +386,7 @@ export const heatmapIn = (
 };
 
 const NO_DISTANCES =
-  "This file holds no distances between so many policies. pivec serve OUT, with the folder of this comparison, has them.";
+  "This file does not contain the distances between so many policies; pivec serve OUT, with the folder of this comparison, shows them.";
 
 /** Returns 1st, 2nd, 3rd, 4th. */
 const ordinal = (n: number): string =>
@@ -413,9 +412,21 @@ const wordsOf = ({ rows, measuring, sight, every, limit }: Seen): string => {
 };
 
 /** The tab of the heatmap: the policies in view on the map, or those selected. */
+/** Cut the names of listed pairs to the width that they have. */
+const namePairs = () => {
+  const { label } = app.data;
+  for (const pair of document.querySelectorAll<HTMLElement>("#tab-heatmap .pairs [data-pair]"))
+    (pair.dataset.pair as string).split(" ").forEach((row, k) => {
+      const span = pair.children[k];
+      span.textContent = fitted(label[Number(row)], span.clientWidth - 2, 12.5, label);
+    });
+};
+
 export const heatmapPart = () => {
   const box = byId("heat");
   if (!box) return; // a page of one policy
+  new ResizeObserver(namePairs).observe(box.parentElement);
+  document.addEventListener("pivec-renewed", namePairs);
   const certain = byId("certain");
   let timer = 0;
   const load = async (): Promise<Source> => {

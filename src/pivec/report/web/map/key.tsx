@@ -107,13 +107,18 @@ const Signs = ({ scale }: { scale: Scale | null }) => {
 
 const Key = () => {
   const scale = scaleOf(state.colour);
-  const singles = app.data.behaviour.some((b) => b > tints.shared);
+  const entries = scale ? [] : entriesOf(),
+    singles = app.data.behaviour.some((b) => b > tints.shared);
   return (
     <>
-      <strong>
-        {scale ? scale.name : state.colour === "group" ? "Runs" : "Behaviour classes"}
-      </strong>
-      {scale ? <Ramp scale={scale} /> : <Names entries={entriesOf()} />}
+      {scale ? (
+        <strong>{scale.name}</strong>
+      ) : (
+        entries.length > 0 && (
+          <strong>{state.colour === "group" ? "Runs" : "Behaviour classes"}</strong>
+        )
+      )}
+      {scale ? <Ramp scale={scale} /> : <Names entries={entries} />}
       {state.colour === "behaviour" && singles && (
         <span class="hint">grey: classes of one policy</span>
       )}

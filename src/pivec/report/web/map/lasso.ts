@@ -47,5 +47,6 @@ export const pressLasso = (pressed: boolean) => {
 export const lassoPressed = (): boolean => byId("lasso").getAttribute("aria-pressed") === "true";
 
 export const startLasso = () => {
+  byId("lasso").addEventListener("click", () => pressLasso(!lassoPressed()));
   on("data", dropLasso);
 };

@@ -2,7 +2,7 @@
 
 import { rowColours, scaleOf, theme, tints } from "../colours";
 import { byId, framed } from "../format";
-import { app, on, set, state } from "../state";
+import { app, isFaded, on, set, state } from "../state";
 import { drawKey, startKey } from "./key";
 import { startKeys } from "./keyboard";
 import { startLasso } from "./lasso";
@@ -78,11 +78,9 @@ const survey = () => {
 /** Put what is shown into the scene; not in frames, but when something changed. */
 const fillScene = () => {
   const { x, y, step, reference, group, runs, joins } = app.data,
-    { shown, selection, found } = state,
+    { shown } = state,
     colours = rowColours(),
     scale = scaleOf(state.colour);
-  const emphasized = selection || found,
-    isEmphasized = (i: number) => Number(selection?.[i] !== 0 && found?.[i] !== 0);
   const put = (into: Float32Array, at: number, i: number) => {
     into[at] = x[i] - extent.x;
     into[at + 1] = y[i] - extent.y;
@@ -97,10 +95,10 @@ const fillScene = () => {
     band: theme.band,
     shades: scale?.shades ?? null,
   });
-  for (const wanted of emphasized ? [0, 1] : [1]) {
+  for (const wanted of [false, true]) {
     scene.chosen = scene.n;
     for (const i of front)
-      if (shown[i] && isEmphasized(i) === wanted && Number.isFinite(x[i] + y[i])) {
+      if (shown[i] && isFaded(i) !== wanted && Number.isFinite(x[i] + y[i])) {
         scene.level[scene.n] = scale ? scale.at(scale.values[i]) : NaN;
         put(scene.points, 2 * scene.n, i);
         scene.colour[scene.n] = wanted
@@ -119,7 +117,9 @@ const fillScene = () => {
   };
   for (const run of runs)
     for (let k = 1; k < run.length; k++) {
-      scene.lineColour[scene.nLines] = tints.groups[group[run[k]]];
+      const colour = tints.groups[group[run[k]]],
+        faded = isFaded(run[k - 1]) && isFaded(run[k]);
+      scene.lineColour[scene.nLines] = faded ? mixed(theme.paper, colour, 50) : colour;
       scene.nLines += join(scene.lines, scene.nLines, run[k - 1], run[k]);
     }
   for (let k = 0; k < joins.length; k += 2)

@@ -1,9 +1,9 @@
 // What lies over the points: ends of runs, the policies chosen and pointed at, the lasso, and the tip with names.
 
 import { groupColour, theme } from "../colours";
-import { byId, framed, make, number, shortStep, whole } from "../format";
+import { byId, estimate, framed, make, number, shortStep, whole } from "../format";
 import { squeezed } from "../names";
-import { app, on, state } from "../state";
+import { app, isFaded, on, state } from "../state";
 import { placeLabels, type Wanted } from "./labels";
 import { outline } from "./lasso";
 import { fewRuns, onScreen, rowsInView, screenX, screenY, view } from "./map";
@@ -82,8 +82,10 @@ const drawRuns = () => {
   if (few)
     for (const rows of app.data.runs) {
       const own = shownOf(rows);
+      pen.globalAlpha = own.every(isFaded) ? 0.3 : 1;
       if (own.length) drawEnds(own, 0.8);
     }
+  pen.globalAlpha = 1;
   for (const g of new Set([run, lit?.of === "run" ? lit.number : -1])) {
     const own = g < 0 ? [] : runRows(g);
     if (!own.length) continue;
@@ -91,6 +93,14 @@ const drawRuns = () => {
     for (const i of own) dot(i, groupColour(g));
     drawEnds(own, 2.5);
   }
+};
+
+/** Where the arrow of the last checkpoint is: names stay away. */
+const arrowAt = (rows: number[]): [number, number] => {
+  const [before, end] = rows.slice(-2).map((i) => [screenX(app.data.x[i]), screenY(app.data.y[i])]),
+    d = Math.hypot(end[0] - before[0], end[1] - before[1]) || 1,
+    far = (view.radius + 6) / d;
+  return [end[0] + (before[0] - end[0]) * far, end[1] + (before[1] - end[1]) * far];
 };
 
 const dot = (i: number, colour: string) => {
@@ -152,7 +162,7 @@ const drawLabels = () => {
       for (const rows of app.data.runs) {
         const own = shownOf(rows),
           g = group[rows[0]];
-        if (own.length && g !== along)
+        if (own.length && g !== along && !own.every(isFaded))
           want(own[own.length - 1], squeezed(groups[g], LONGEST, groups), groupColour(g), true);
       }
   }
@@ -161,11 +171,22 @@ const drawLabels = () => {
   if (state.labels && few && !state.density)
     for (const i of rows) {
       if (wanted.length > 4 * MOST_LABELS) break;
-      if (shown[i] && (!state.found || state.found[i]) && (!state.selection || state.selection[i]))
-        want(i, Number.isFinite(step[i]) && fewRuns() ? shortStep(step[i]) : short(i), theme.dim);
+      if (shown[i] && !isFaded(i))
+        want(
+          i,
+          Number.isFinite(step[i]) && app.data.runs.length && fewRuns()
+            ? shortStep(step[i])
+            : short(i),
+          theme.dim,
+        );
     }
   const points: number[] = [];
   if (few) for (const i of rows) points.push(screenX(x[i]), screenY(y[i]));
+  if (fewRuns() && state.lines)
+    for (const rows of app.data.runs) {
+      const own = shownOf(rows);
+      if (own.length > 1) points.push(...arrowAt(own));
+    }
   if (a >= 0) points.push(...badgeAt(a, b));
   if (b >= 0) points.push(...badgeAt(b, a));
   const placed = placeLabels(wanted, points, view.radius + 1, view.width, view.height);
@@ -259,6 +280,7 @@ export const factsOf = (i: number): [string, string][] => {
     ["run", data.groups[data.group[i]]],
     ["step", known(data.step[i]) && whole(data.step[i])],
     ["return", known(data.returns[i]) ? number(data.returns[i]) + spread : "not known"],
+    ...data.outcomes.map((o) => [o.name, known(o.values[i]) && estimate(o, i)]),
     ["behaviour", data.behaviour[i] && String(data.behaviour[i])],
     ["shown as", data.reference[i] && "reference"],
   ];

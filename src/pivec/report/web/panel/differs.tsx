@@ -74,7 +74,7 @@ export const Differs = ({
     return (
       <section class="differs">
         <h3>What differs</h3>
-        <p class="hint">{found ? "Nothing: the two were measured as equal." : reason}</p>
+        <p class="hint">{found ? "The measured distance is 0." : reason}</p>
       </section>
     );
   const names = rows.map((row) => app.data.label[row]),
@@ -139,7 +139,7 @@ export const Differs = ({
       {!found.sure && (
         <>
           <p class="hint">
-            These numbers include sampling noise. This command says which differences exceed it:
+            These numbers include sampling noise. This command shows which differences exceed it:
           </p>
           <Command
             words={["explain", ...(names.some((name) => name[0] === "-") ? ["--"] : []), ...names]}

@@ -76,7 +76,7 @@ export const Frames = ({ frames, regions, rows }: any) => {
   if (!known) return null;
   const { src, words } = beside(known);
   return (
-    <div class="frames">
+    <div class="lone">
       <Picture src={src} words={`In this region: ${words}`} />
     </div>
   );

@@ -3,7 +3,7 @@ import { render } from "preact";
 import { useEffect } from "preact/hooks";
 import { measurer } from "../distances";
 import { Badge, ClassName, PolicyName, RunName } from "../entities";
-import { announce, byId, number, whole } from "../format";
+import { announce, byId, estimate, number, whole } from "../format";
 import { spreadsOf } from "../parts";
 import { app, set, useApp, useResult } from "../state";
 import { Button, Head, useKept } from "./common";
@@ -16,7 +16,8 @@ const NEAREST = 8;
 /** What is known of a policy, in a table of names and values. */
 export const Facts = ({ row }: { row: number }) => {
   const { group, step, returns, deviation, behaviour, episodes, states, source, reference } =
-    app.data;
+      app.data,
+    { outcomes } = app.data;
   const facts: [string, any][] = [
     ["run", group[row] >= 0 && <RunName run={group[row]} />],
     ["step", Number.isFinite(step[row]) && whole(step[row])],
@@ -27,11 +28,15 @@ export const Facts = ({ row }: { row: number }) => {
           (Number.isFinite(deviation[row]) ? ` ± ${number(deviation[row])}` : "")
         : "not known",
     ],
+    ...outcomes.map((o): [string, any] => [
+      o.name,
+      Number.isFinite(o.values[row]) && estimate(o, row),
+    ]),
     ["behaviour", behaviour[row] > 0 && <ClassName number={behaviour[row]} />],
     ["episodes", whole(episodes[row])],
     ["states", whole(states[row])],
     ["shown as", reference[row] === 1 && "policy of an earlier map"],
-    ["file", <span class="path">{source[row]}</span>],
+    ["file", source[row] && <span class="path">{source[row]}</span>],
   ];
   return (
     <dl class="facts">
@@ -84,6 +89,7 @@ export const Nearest = ({
 const Policy = ({ row, side }: { row: number; side: number }) => {
   const { data } = app,
     { label, features } = data,
+    alone = data.n === 1,
     made = useResult(measurer, [data]),
     spreads = useKept(
       useResult(() => spreadsOf(row, -1), [data, row]),
@@ -96,16 +102,16 @@ const Policy = ({ row, side }: { row: number; side: number }) => {
       <Head
         title={
           <span class="who">
-            <Badge side={side} />
+            {!alone && <Badge side={side} />}
             <PolicyName row={row} />
           </span>
         }
       >
-        <Button act={() => set({ a: -1, b: -1 })}>Clear</Button>
+        {!alone && <Button act={() => set({ a: -1, b: -1 })}>Clear</Button>}
       </Head>
       <Facts row={row} />
-      <p class="hint">Select another policy to see how the two differ.</p>
-      <Nearest row={row} side={side} />
+      {!alone && <p class="hint">Select another policy to see how the two differ.</p>}
+      {!alone && <Nearest row={row} side={side} />}
       {made?.words && <p class="hint">{made.words}</p>}
       {spreads && (
         <Features
@@ -148,7 +154,7 @@ const Panel = () => {
   }, [a, b, run]);
   if (run >= 0) return <Run run={run} />;
   if (a >= 0 && b >= 0 && a !== b) return <Pair a={a} b={b} />;
-  const row = Math.max(a, b);
+  const row = app.data.n === 1 ? 0 : Math.max(a, b);
   return row >= 0 ? <Policy row={row} side={Number(a < 0)} /> : <Invitation />;
 };
 

@@ -204,7 +204,7 @@ export const Run = ({ run }: { run: number }) => {
           <p class="hint">
             {error
               ? `${error}.`
-              : data.blob.runNote || "This file does not hold what changed along this run."}{" "}
+              : data.blob.runNote || "This file does not contain what changed along this run."}{" "}
             This command shows it:
           </p>
           <Command words={["explain", "--run", name]} />
