@@ -6,6 +6,8 @@ import pytest
 import pivec
 from pivec import Decision, VisitedStates
 from pivec.errors import UsageError
+from pivec.options import CollectOptions
+from pivec.workflows import Collector
 
 
 def walks(rng, step=0.0, n=20, length=25):
@@ -78,3 +80,32 @@ def test_one_side_may_wait_and_views_can_be_chosen(rng):
 def test_mistakes_are_named(rng, options, fact):
     with pytest.raises(UsageError, match=fact):
         Decision(**options).update(walks(rng), walks(rng))
+
+
+def test_policies_are_run_until_the_verdict_is_clear():
+    lean = lambda observations: (observations[:, 2] > 0).astype(int)  # noqa: E731
+    options = {"components": 4, "decide": True}
+    far = pivec.same(lean, "random", "CartPole-v1", **options)
+    assert (far.verdict, far.episodes, far.test) == ("different", (20, 20), "sequential")
+    assert far.planned >= 20
+    few = pivec.same(lean, lean, "CartPole-v1", at_most=40, **options)
+    assert (few.verdict, few.episodes) == ("unclear", (40, 40))
+    with pytest.raises(UsageError, match="pair"):
+        pivec.same(lean, lean, "CartPole-v1", pair="seed", **options)
+
+
+def test_recorded_episodes_are_read_until_there_are_no_more(rng):
+    a, b = (VisitedStates.from_arrays({"a": walks(rng, n=50)}) for _ in range(2))
+    answer = pivec.same(a, b, components=4, decide=True)
+    assert (answer.verdict, answer.episodes) == ("unclear", (50, 50))
+
+
+def test_more_episodes_are_those_that_a_larger_number_gives():
+    """Playing in several rounds changes nothing."""
+    whole = pivec.collect("CartPole-v1", "random", episodes=30)
+    collector = Collector("CartPole-v1", "random", CollectOptions(episodes=10))
+    for n in (10, 25, 30):
+        grown = collector.run({"random": n})
+        assert grown.n_episodes == n
+    np.testing.assert_array_equal(grown.states, whole.states)
+    np.testing.assert_array_equal(grown.returns, whole.returns)
