@@ -6,8 +6,8 @@ Single views: episodes are shares of time in bins, drawn from Dirichlet distribu
 per episode) whose means are exactly so many margins apart. Each decision looks after every ten
 episodes (from 200 on, every 5 %), up to 2,000. Families: whole decisions about the synthetic
 differences of planted_families.py, at size 0 and at sizes that are far beyond the margin, with
-looks after every ten episodes, up to 1,000. A plan of fixed size needs the episodes that `pivec plan`
-gives for equal policies, or `pivec same` for different ones.
+looks after every ten episodes, up to 1,000. A plan of fixed size needs the episodes that
+`pivec plan` gives for equal policies, or `pivec same` for different ones.
 """
 
 from __future__ import annotations
