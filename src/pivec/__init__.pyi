@@ -31,6 +31,7 @@ from pivec.workflows import Comparison as Comparison
 from pivec.workflows import load_comparison as load_comparison
 from pivec.workflows.collector import collect as collect
 from pivec.workflows.comparison import compare as compare
+from pivec.workflows.decision import Decision as Decision
 from pivec.workflows.encoder import fit_encoder as fit_encoder
 from pivec.workflows.equivalence import plan as plan
 from pivec.workflows.equivalence import same as same

@@ -121,6 +121,19 @@ def test_every_array_must_have_its_type_shape_and_range(saved, tmp_path):
             Space.load(tmp_path)
 
 
+def test_influences_of_earlier_versions_are_read(saved, tmp_path):
+    index, arrays = read(saved)
+    space, name = Space.load(saved), "described.influences"
+    if name not in arrays:
+        pytest.skip("no influences")
+    arrays[name] = np.concatenate(space.descriptions.influences)
+    del arrays[f"{name}.scale"]
+    write(tmp_path, index | {"format": 2}, arrays)
+    sides = [space.descriptions, Space.load(tmp_path).descriptions]
+    now, then = (space.method.intervals(described) for described in sides)
+    assert np.allclose(then.high, now.high, rtol=1e-6)
+
+
 def check(folder, expected, what):
     """Accept the same distances, or an error that users are meant to see."""
     with contextlib.suppress(PivecError):

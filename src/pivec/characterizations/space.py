@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pivec.characterizations.base import Characterization, characterization
-from pivec.characterizations.descriptions import SUMMARY, Descriptions
+from pivec.characterizations.descriptions import SUMMARY, Descriptions, encode_influences
 from pivec.errors import BadStore, UsageError
 from pivec.files import Budget, atomic_write, broken_link, make_folder, open_regular
 from pivec.policies import PolicyInfo, natural_key, unpack_npz
@@ -113,14 +113,22 @@ class Space:
                 size = os.fstat(file.fileno()).st_size
                 arrays = unpack_npz(file, Budget(size, str(path)), "biufU")
             index = json.loads(arrays.pop("index").tobytes())
-            if int(index["format"]) != FORMAT:
+            if int(index["format"]) > FORMAT:
                 raise BadStore(
-                    f"{path} has format {index['format']}, but this version of pivec reads format "
-                    f"{FORMAT}: use the version that wrote it, or compare the policies again"
+                    f"{path} has format {index['format']}, but this version of pivec reads up to "
+                    f"{FORMAT}: upgrade pivec"
+                )
+            if index["method"] == "visitation" and "of" not in index["parameters"]:
+                raise BadStore(
+                    f"{path} was made by an earlier version of pivec, which described states "
+                    "without their steps: compare the policies again"
                 )
             # The archive has a checksum of each array, but not of their names.
             if index["sha256"] != _checksum(arrays):
                 raise ValueError("it does not match its checksum")
+            if int(index["format"]) < 3 and (name := "described.influences") in arrays:
+                floats, starts = arrays[name], arrays[name + ".starts"]
+                arrays[name], arrays[name + ".scale"] = encode_influences(floats, starts)
             return cls._build(index, arrays)
         except BadStore:
             raise

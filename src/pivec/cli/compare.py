@@ -152,6 +152,17 @@ def same(
         ),
     ] = None,
     level: Level = 0.95,
+    decide: Annotated[
+        bool,
+        typer.Option(
+            "--decide",
+            help="Play until the verdict is clear, instead of --episodes; errors are as rare as "
+            "for a fixed number",
+        ),
+    ] = False,
+    at_most: Annotated[
+        int, typer.Option(metavar="N", min=1, help="With --decide: the most episodes per policy")
+    ] = 2000,
     as_json: Json = False,
     junit: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the result as a JUnit test")
@@ -203,6 +214,8 @@ def same(
             views=view or (),
             pair=pair,
             level=level,
+            decide=decide,
+            at_most=at_most,
             progress=not quiet,
             **options,
         )

@@ -184,10 +184,11 @@ def _overview(comparison: Comparison, top: int, level: float) -> Overview:
     labels = comparison.labels
     if len(labels) < 2:
         raise UsageError(f"{comparison.folder} has a single policy: expected two or more")
+    notable = comparison.findings.notable_pairs
+    differing = {title: pair for title, pair in notable.items() if "cannot" not in title}
     titles: dict[tuple[int, int], str] = {}
-    for title, pair in comparison.findings.notable_pairs.items():
-        if "cannot" not in title:
-            titles.setdefault(pair, title)
+    for title, pair in (differing or notable).items():
+        titles.setdefault(pair, title)
     return Overview(
         tuple(
             (title, comparison.explain(labels[i], labels[j], top=top, level=level))

@@ -196,7 +196,10 @@ def reasons(answer: EquivalenceTest) -> list[str]:
     lines = [f"{heading}:", *(_view_words(view, answer.method) for view in views[:_VIEWS])]
     pairs = f", compared by the same {answer.pair}" if answer.pair else ""
     lines.append(f"from {answer.episodes[0]} and {answer.episodes[1]} episodes{pairs}")
-    lines.append(f"p = {answer.p_value:.3g} ({answer.test} test of no difference in any view)")
+    if answer.planned is not None and math.isfinite(answer.planned):
+        lines.append(f"a plan of fixed size would need about {answer.planned:,.0f} of each")
+    what = "beyond a margin" if answer.test == "sequential" else "in any view"
+    lines.append(f"p = {answer.p_value:.3g} ({answer.test} test of no difference {what})")
     moves = answer.views[0]
     if answer.overlap is not None and moves.name == "moves" and moves.low > 0.0:
         apart = 100 * (1 - answer.overlap)

@@ -321,8 +321,11 @@ class Findings:
         """The nearest pairs that differ and the farthest; of few pairs, none is listed twice."""
         near = self.nearest_different if len(self.nearest_different) else self.measured.nearest
         far, n = self.measured.farthest, len(self.policies)
-        near = near.take(range(min(most, len(near))))
-        return near, far.take(range(min(most, len(far), n * (n - 1) // 2 - len(near))))
+        half = -(-n * (n - 1) // 4)  # of all pairs, rounded up
+        near = near.take(range(min(most, len(near), half)))
+        known = set(zip(near.i.tolist(), near.j.tolist(), strict=True))
+        others = enumerate(zip(far.i.tolist(), far.j.tolist(), strict=True))
+        return near, far.take([k for k, pair in others if pair not in known][:most])
 
     @cached_property
     def notable_pairs(self) -> dict[str, tuple[int, int]]:

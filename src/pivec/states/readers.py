@@ -90,8 +90,6 @@ class LogRows:
 
     def episodes(self) -> Iterator[Episode]:
         """Iterate over the episodes."""
-        if not len(self.states):
-            raise BadData("it holds no episodes: omit it")
         for number, rows in enumerate(self.divided()):
             states, acting = self.states[rows], rows[:-1]
             if self.after is not None:
@@ -123,6 +121,8 @@ class LogRows:
     def divided(self) -> Sequence[Array]:
         """Return the rows of each episode, in order of time."""
         n = len(self.states)
+        if not n:
+            raise BadData("it holds no episodes: omit it")
         if self.pieces is not None:
             return self.pieces
         if self.episode is None:

@@ -196,8 +196,9 @@ def _with_folders(paths: Sequence[Path]) -> list[Path]:
 
 
 def _policies_in_file(path: Path, home: Path, options: TableOptions) -> list[RecordedPolicy]:
-    inner, suffix, is_folder = path.relative_to(home), path.suffix.lower(), path.is_dir()
-    if is_folder and is_lerobot(path):
+    inner, suffix = path.relative_to(home), path.suffix.lower()
+    is_folder = path.is_dir() and suffix not in _SUFFIXES
+    if path.is_dir() and is_lerobot(path):
         confined.start("pivec.states.robots")
         from pivec.states.robots import find_lerobot, lerobot_files, lerobot_name
 

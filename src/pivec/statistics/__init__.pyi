@@ -15,8 +15,10 @@ from pivec.statistics.equivalence import MARGIN_FACTORS as MARGIN_FACTORS
 from pivec.statistics.equivalence import POWER as POWER
 from pivec.statistics.equivalence import EquivalenceTest as EquivalenceTest
 from pivec.statistics.equivalence import Plan as Plan
+from pivec.statistics.equivalence import Verdict as Verdict
 from pivec.statistics.equivalence import ViewResult as ViewResult
 from pivec.statistics.equivalence import decide as decide
+from pivec.statistics.equivalence import episodes_beyond as episodes_beyond
 from pivec.statistics.equivalence import episodes_for_precision as episodes_for_precision
 from pivec.statistics.equivalence import episodes_for_same as episodes_for_same
 from pivec.statistics.equivalence import episodes_for_view as episodes_for_view
@@ -82,6 +84,10 @@ from pivec.statistics.pairwise import squared_euclidean_tensor as squared_euclid
 from pivec.statistics.pairwise import symmetric_kl_diagonal as symmetric_kl_diagonal
 from pivec.statistics.pairwise import symmetric_kl_full as symmetric_kl_full
 from pivec.statistics.pairwise import total_variation as total_variation
+from pivec.statistics.sequential import distance_bounds as distance_bounds
+from pivec.statistics.sequential import episodes_to_see as episodes_to_see
+from pivec.statistics.sequential import log_evidence as log_evidence
+from pivec.statistics.sequential import view_weights as view_weights
 from pivec.statistics.views import OF_A_KIND as OF_A_KIND
 from pivec.statistics.views import PAIRED as PAIRED
 from pivec.statistics.views import View as View
@@ -91,6 +97,7 @@ from pivec.statistics.views import feature_views as feature_views
 from pivec.statistics.views import joint_test as joint_test
 from pivec.statistics.views import kernel_embedding as kernel_embedding
 from pivec.statistics.views import kinds_view as kinds_view
+from pivec.statistics.views import measured_view as measured_view
 from pivec.statistics.views import pair_views as pair_views
 from pivec.statistics.views import pooled_influences as pooled_influences
 from pivec.statistics.views import share_view as share_view

@@ -196,6 +196,7 @@ class EquivalenceTest:
     episodes_needed: int | None
     method: str  # the characterization
     overlap: float | None = None  # share of their time in the same regions, if known
+    planned: float | None = None  # episodes of a plan of fixed size, if the verdict came early
     pair: str = ""  # what episodes were paired by: "seed" or an outcome
 
     @property
@@ -275,7 +276,7 @@ def episodes_for_views(views: Sequence[ViewResult], episodes: int) -> int | None
 
     At least a tenth more than there are, since these were not enough.
     """
-    beyond = [_episodes_beyond(view, episodes) for view in views if view.distance > view.margin]
+    beyond = [episodes_beyond(view, episodes) for view in views if view.distance > view.margin]
     within = [_episodes_within(view, episodes) for view in views if not view.is_within]
     needed = min(beyond) if beyond else max(within, default=inf)
     if not isfinite(needed):
@@ -288,7 +289,8 @@ def _episodes_within(view: ViewResult, episodes: int) -> float:
     return _episodes_for_room(view, view.margin - distance, view.high - distance, episodes)
 
 
-def _episodes_beyond(view: ViewResult, episodes: int) -> float:
+def episodes_beyond(view: ViewResult, episodes: int) -> float:
+    """Episodes at which a distance above the margin is found to be so."""
     away = view.distance - view.margin
     return _episodes_for_room(view, away, view.distance - view.beyond, episodes)
 

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pivec.errors import BadData
 from pivec.states import VisitedStates
 from pivec.statistics.episodes import is_rate, wilson_intervals
 from pivec.statistics.intervals import (
@@ -54,6 +56,9 @@ class View:
     words: str = ""  # what differs, in the environment's units
     group: str = ""  # "features" or "pairs", of which there are many
     by_episode: bool = False  # whether each episode is in one bin
+    # From what it is made of to numbers per episode, for other episodes in the same bins.
+    code: Callable[[Any], Array] = np.asarray
+    source: str = ""  # what it is made of, if its group or name does not say
 
 
 def share_view(
@@ -77,43 +82,61 @@ def feature_views(
     for column, (name, unit) in enumerate(zip(names, units, strict=True)):
         left, right = (rows[:, column] for rows in sampled)
         edges = _edges(left, right, _QUANTILES)
-        shares = [
-            _bin_shares(side, np.searchsorted(edges, side.states[:, column]), len(edges) + 1)
-            for side in (a, b)
-        ]
-        words = _words(left, right, unit)
-        views.append(share_view(name, shares[0], shares[1], words, "features"))
+        code = partial(_feature_shares, column, edges)
+        view = share_view(name, code(a), code(b), _words(left, right, unit), "features")
+        views.append(replace(view, code=code))
     return views
+
+
+def _feature_shares(column: int, edges: Array, data: VisitedStates) -> Array:
+    return _bin_shares(data, np.searchsorted(edges, data.states[:, column]), len(edges) + 1)
 
 
 def pair_views(a: VisitedStates, b: VisitedStates, names: Sequence[str]) -> list[View]:
     """Return how each two of the first features occur together, in 3 × 3 quantile bins."""
     left, right = (_sample(side)[:, : len(names)] for side in (a, b))
     edges = [_edges(x, y, _PAIR_QUANTILES) for x, y in zip(left.T, right.T, strict=True)]
-    bins = [
-        [np.searchsorted(own, side.states[:, j]) for j, own in enumerate(edges)] for side in (a, b)
-    ]
+    bins = [_feature_bins(edges, side) for side in (a, b)]
     with np.errstate(invalid="ignore", divide="ignore"):  # of constant features
         correlations = [
             np.reshape(np.corrcoef(rows.T), 2 * (len(names),)) for rows in (left, right)
         ]
     views = []
     for i, j in combinations(range(len(names)), 2):
-        n = len(edges[j]) + 1
-        shares = [
-            _bin_shares(side, own[i] * n + own[j], (len(edges[i]) + 1) * n)
-            for side, own in zip((a, b), bins, strict=True)
-        ]
+        own = partial(_pair_shares, (i, j), edges)
+        shares = [own(side, side_bins) for side, side_bins in zip((a, b), bins, strict=True)]
         words = " and ".join(f"{c[i, j]:.2f}" for c in correlations)
         name = f"{names[i]} & {names[j]}"
-        views.append(share_view(name, shares[0], shares[1], f"correlation {words}", "pairs"))
+        view = share_view(name, shares[0], shares[1], f"correlation {words}", "pairs")
+        views.append(replace(view, code=own))
     return views
+
+
+def _feature_bins(edges: Sequence[Array], data: VisitedStates) -> list[NDArray[np.intp]]:
+    return [np.searchsorted(own, data.states[:, j]) for j, own in enumerate(edges)]
+
+
+def _pair_shares(
+    pair: tuple[int, int],
+    edges: Sequence[Array],
+    data: VisitedStates,
+    bins: Sequence[NDArray[np.intp]] | None = None,
+) -> Array:
+    i, j = pair
+    bins = _feature_bins(edges, data) if bins is None else bins
+    n = len(edges[j]) + 1
+    return _bin_shares(data, bins[i] * n + bins[j], (len(edges[i]) + 1) * n)
 
 
 def episode_view(name: str, a: Array, b: Array) -> View:
     """Return the distribution of a number per episode, such as its length, return or success."""
     edges = _edges(a, b, _EPISODE_QUANTILES)
-    left, right = (np.eye(len(edges) + 1)[np.searchsorted(edges, side)] for side in (a, b))
+
+    def code(values: Array) -> Array:
+        if unknown := int(np.isnan(values).sum()):
+            raise BadData(f"{name} is not known of {unknown} of {len(values)} episodes")
+        return np.eye(len(edges) + 1)[np.searchsorted(edges, values)]
+
     words = _words(a, b)
     if is_rate(np.concatenate([a, b])):
         ends = wilson_intervals([a.sum(), b.sum()], [len(a), len(b)])
@@ -121,7 +144,7 @@ def episode_view(name: str, a: Array, b: Array) -> View:
         words = " and ".join(
             f"{share:.0%} ({low:.0%} to {high:.0%})" for share, low, high in shares
         )
-    return share_view(name, left, right, words, by_episode=True)
+    return replace(share_view(name, code(a), code(b), words, by_episode=True), code=code)
 
 
 def kinds_view(a: Array, b: Array, of_a_kind: int = OF_A_KIND) -> View:
@@ -133,13 +156,14 @@ def kinds_view(a: Array, b: Array, of_a_kind: int = OF_A_KIND) -> View:
 
     both = np.concatenate([a, b])
     n_kinds = min(_KINDS, max(2, min(len(a), len(b)) // of_a_kind), len(np.unique(both, axis=0)))
-    kinds = KMeans(n_kinds, n_init=10, random_state=0).fit_predict(both)
-    left, right = np.split(np.eye(n_kinds)[kinds], [len(a)])
+    model = KMeans(n_kinds, n_init=10, random_state=0).fit(both)
+    left, right = np.split(np.eye(n_kinds)[model.labels_], [len(a)])
     shares = left.mean(axis=0), right.mean(axis=0)
     most = int(np.abs(np.sqrt(shares[0]) - np.sqrt(shares[1])).round(6).argmax())
     words = " and ".join(f"{100 * side[most]:.0f} %" for side in shares)
     words = f"one of {n_kinds} kinds of episodes: {words}" if shares[0][most] < 1 else ""
-    return share_view("kinds", left, right, words, by_episode=True)
+    view = share_view("kinds", left, right, words, by_episode=True)
+    return replace(view, code=lambda rows: np.eye(n_kinds)[model.predict(rows)])
 
 
 def view_intervals(view: View, level: float, strata: NDArray[Any] | None = None) -> Intervals:
@@ -147,6 +171,13 @@ def view_intervals(view: View, level: float, strata: NDArray[Any] | None = None)
 
     ``strata`` are those of the pairs of episodes that the two policies have, if these are paired.
     """
+    return with_upper_bounds(*measured_view(view, level, strata))
+
+
+def measured_view(
+    view: View, level: float, strata: NDArray[Any] | None = None
+) -> tuple[Intervals, Array]:
+    """Intervals of the distance in a view, (1,), and the slope of its variance."""
     points, moved = [], []
     for rows in view.episodes:
         points.append(view.points(rows.mean(axis=0, keepdims=True)))
@@ -157,14 +188,15 @@ def view_intervals(view: View, level: float, strata: NDArray[Any] | None = None)
         sides = [list(rows) for rows in moved]
         variance, spread = paired_spread(sides, points, only, only, strata)
         squares = np.sum((points[0] - points[1]) ** 2, axis=1)
-        return with_upper_bounds(intervals_of(squares, variance, spread, NO_SPREAD, level))
+        found = intervals_of(squares, variance, spread, NO_SPREAD, level)
+        return found, variance_slope(found)
     found, _ = block_intervals(points[0] - points[1], moved, freedom, level)
     if not view.by_episode:
-        return with_upper_bounds(found)
+        return found, variance_slope(found)
     # Roots of such shares vary equally in all directions, of which there is one fewer than bins.
     bins = int(np.any(np.concatenate(view.episodes), axis=0).sum())
     scale = found.noise / max(bins - 1, 1)
-    return with_upper_bounds(replace(found, second=2.0 * scale * found.noise), 4.0 * scale)
+    return replace(found, second=2.0 * scale * found.noise), 4.0 * scale
 
 
 def with_upper_bounds(found: Intervals, slope: Array | None = None) -> Intervals:
@@ -175,31 +207,40 @@ def with_upper_bounds(found: Intervals, slope: Array | None = None) -> Intervals
     normal distribution, so that fewer episodes show that a distance is small: a quarter fewer with
     five directions of noise. A distance below 0 counts as 0.
     """
-    if slope is None:
-        squares = found.distance + found.noise
-        variance = found.first + found.second
-        slope = np.divide(variance, squares, out=np.zeros_like(squares), where=squares > 0.0)
-        slope = np.minimum(slope, 4.0 * np.sqrt(found.second / 2.0))
+    slope = variance_slope(found) if slope is None else slope
     level = (1.0 + found.level) / 2.0
     parts = map(np.ravel, (found.distance, slope, found.second))
     ends = [chi2_bound(d, r, s, level) for d, r, s in zip(*parts, strict=True)]
     return replace(found, high=np.reshape(ends, found.high.shape))
 
 
-def chi2_bound(distance: float, slope: float, second: float, level: float) -> float:
-    """Upper bound of a distance whose estimate has the variance slope · distance + second.
+def variance_slope(found: Intervals) -> Array:
+    """Slope of the variance of a distance, slope · distance + second; see `intervals_of`."""
+    squares = found.distance + found.noise
+    variance = found.first + found.second
+    slope = np.divide(variance, squares, out=np.zeros_like(squares), where=squares > 0.0)
+    return np.minimum(slope, 4.0 * np.sqrt(found.second / 2.0))
+
+
+def noncentral(distance: Any, slope: Any, second: Any) -> tuple[Any, Any, Any]:
+    """Return a measured distance as a χ²: what was drawn, its scale and degrees of freedom.
 
     With c = slope/4 and k = second/(2c²), (estimate + c·k)/c is a χ² with k degrees of freedom and
-    noncentrality distance/c, of just this mean and variance.
+    noncentrality distance/c, of just the estimate's mean and variance.
     """
+    scale = slope / 4.0
+    freedom = second / (2.0 * scale**2)
+    return np.maximum(distance, 0.0) / scale + freedom, scale, freedom
+
+
+def chi2_bound(distance: float, slope: float, second: float, level: float) -> float:
+    """Upper bound of a distance whose estimate has the variance slope · distance + second."""
     from scipy.optimize import brentq
     from scipy.stats import ncx2, norm
 
     if not np.isfinite(second) or slope <= 0.0 or second <= 0.0:
         return float(max(distance, 0.0) + norm.ppf(level) * np.sqrt(second))
-    scale = slope / 4.0
-    freedom = second / (2.0 * scale**2)
-    drawn = max(distance, 0.0) / scale + freedom
+    drawn, scale, freedom = noncentral(distance, slope, second)
     if drawn > _LARGE:  # where the χ² is normal, and takes long to compute
         error = np.sqrt(slope * max(distance, 0.0) + second)
         return float(max(distance, 0.0) + norm.ppf(level) * error)

@@ -127,6 +127,7 @@ class Collector:
         progress: bool = False,
     ) -> None:
         self._store, self._progress = store, progress
+        self._kept: dict[str, PolicyRecord] = {}  # what was played, without a store
         begun: Mapping[str, Any] = {}  # the settings of a store that grows, which stay
         if store is not None:
             check_store_path(store)
@@ -228,10 +229,13 @@ class Collector:
             if episodes is None:
                 _warn_of_more(stored, records, without_credentials(self._store))
         else:
-            played: dict[str, PlayedPolicy] = {}
-            quotas = [Quota(wanted[label]) for label in self.acting]
-            self._play(self._named, quotas, lambda p: played.update({p.named.info.label: p}))
-            records = [record_of_played(played[label]) for label in self.acting]
+            kept = self._kept
+
+            def known(info: PolicyInfo) -> int:
+                return len(kept[info.label].episodes) if info.label in kept else 0
+
+            self._grow(wanted, known, kept.__getitem__, lambda r: kept.update({r.info.label: r}))
+            records = [kept[label].first(wanted[label]) for label in self.acting]
             records += map(self._read, self._recorded)
         return VisitedStates(records, self._names, self.environment.name)
 
@@ -243,7 +247,8 @@ class Collector:
                 for recorded in self._recorded:
                     if not store.n_episodes(recorded.info):
                         store.add(self._read(recorded))
-                self._grow(store, wanted)
+                # Finding a record verifies its file.
+                self._grow(wanted, store.n_episodes, lambda i: store[i].records[0], store.add)
             except PivecError as error:
                 done = sum(label in store for label in labels)
                 if not done:
@@ -255,21 +260,32 @@ class Collector:
             store.reorder(labels)
         return store.load(labels).records
 
-    def _grow(self, store: Store, wanted: Mapping[str, int]) -> None:
-        """Play what is missing; a policy's longer file takes the place of the shorter one."""
-        missing = [n for n in self._named if store.n_episodes(n.info) < wanted[n.info.label]]
+    def _grow(
+        self,
+        wanted: Mapping[str, int],
+        known: Callable[[PolicyInfo], int],
+        find: Callable[[str], PolicyRecord],
+        keep: Callable[[PolicyRecord], None],
+    ) -> None:
+        """Play what is missing; a policy's longer record takes the place of the shorter one.
+
+        ``known`` is how many episodes there are, and ``find`` returns those of a label.
+        """
+        missing = [n for n in self._named if known(n.info) < wanted[n.info.label]]
         kept: dict[str, PolicyRecord] = {}
         quotas = [Quota(wanted[named.info.label]) for named in missing]
         for i, info in enumerate(named.info for named in missing):
             # An environment of EnvPool draws its episodes one after another: it plays all again.
-            if self._backend_of(info) != "envpool" and store.n_episodes(info):
-                [kept[info.label]] = store[info.label].records  # which verifies the file
-                known = kept[info.label]
-                quotas[i] = replace(quotas[i], lengths=known.episodes["length"], every=known.every)
+            if self._backend_of(info) != "envpool" and known(info):
+                record = kept[info.label] = find(info.label)
+                quotas[i] = replace(
+                    quotas[i], lengths=record.episodes["length"], every=record.every
+                )
 
         def add(played: PlayedPolicy) -> None:
-            record, label = record_of_played(played), played.named.info.label
-            store.add(kept[label].extended(record) if label in kept else record)
+            record = record_of_played(played)
+            earlier = kept.get(record.info.label)
+            keep(record if earlier is None else earlier.extended(record))
 
         self._play(missing, quotas, add)
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Unpack, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from pivec.arguments import Positive, Range, checked
+from pivec.arguments import Count, Positive, Range, checked
 from pivec.characterizations import Characterization, Descriptions, Space, Visitation
 from pivec.characterizations.sampling import jackknife_influences
 from pivec.errors import PivecWarning, UsageError, did_you_mean
@@ -88,6 +88,7 @@ _INHERITED = ("deterministic", "max_steps", "max_states_per_policy", "actions", 
 _COMPARED = ("environment", "arguments", "wrappers", "features", "deterministic", "max_steps")
 _ROUNDING = 1e-9  # of a distance
 _FEWEST_PAIRS = 20  # for bounds of outcomes that are 0 or 1
+LEAST = 20  # episodes of each policy with which early decisions begin
 _VIEWS = ("moves", "kinds", "order", "features", "pairs", "length", "return", "rates", "outcomes")
 
 
@@ -104,6 +105,8 @@ def same(
     views: str | Sequence[str] = (),
     pair: str | None = None,
     level: Level = LEVEL,
+    decide: bool = False,
+    at_most: Count = 2000,
     permutations: Annotated[int, Range(19)] = 999,
     episodes: int = 100,
     seed: int = 0,
@@ -146,6 +149,10 @@ def same(
         Policies are run with common seeds.
     level : float
         Confidence level of the bounds and of the test.
+    decide : bool
+        Play until the verdict is clear, instead of ``episodes`` (`pivec.Decision`).
+    at_most : int
+        The most episodes of each policy with ``decide``.
     permutations : int
         Number of permutations of the test.
     episodes, seed, progress
@@ -173,6 +180,10 @@ def same(
             )
         where, label = _split_label(str(against))
         describing = DescribeOptions(space=where)
+    if decide:
+        if pair:
+            raise UsageError("decide cannot be combined with pair: use a number of episodes")
+        collecting = replace(collecting, episodes=min(LEAST, at_most))
     if pair == "seed":
         collecting = replace(collecting, same_seeds=True)
     method, space, collecting = prepare(describing, collecting, progress)
@@ -195,7 +206,7 @@ def same(
     if space is not None:
         stored = stored or space.collected
     views = (views,) if isinstance(views, str) else views
-    left, right = _collect_inputs(inputs, env, collecting, stored, progress)
+    left, right = _collect_inputs(inputs, env, collecting, stored, progress and not decide)
     for item in (left, right):
         if space is not None and item.settings:
             check_same_environment(space, item.settings)
@@ -205,6 +216,12 @@ def same(
         records = [replace(record, info=info) for record in other.records]
         data = VisitedStates(records, other.feature_names, other.environment)
         right = replace(right, data=data, info=info)
+    if decide:
+        from pivec.workflows.decision import Decision, decide_early
+
+        known: dict[str, Any] = {"seed": seed, "settings": left.settings or right.settings}
+        decision = Decision(margin, views=views, level=level, **known, **vars(describing))
+        return decide_early(decision, (left, right), at_most, progress)
     strata = None
     if pair:
         both, strata = paired(joined([left.states, right.states]), pair)
@@ -332,9 +349,9 @@ def _episodes_for_views(
     """Episodes after which two samples of a policy are within the margin in all other views."""
     if data.n_episodes < 2:
         return np.inf
-    views = _other_views(method, data, data, {}, of_a_kind=1)  # more episodes have as many kinds
+    views = other_views(method, data, data, {}, of_a_kind=1)  # more episodes have as many kinds
     return max(
-        episodes_for_view(view, _margin(margin, view.name, view.group or view.name), level)
+        episodes_for_view(view, margin_of(margin, view.name, view.group or view.name), level)
         for view in views
     )
 
@@ -349,6 +366,7 @@ class PolicyInput:
     described: Descriptions | None = None  # in a space without states
     info: PolicyInfo | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)  # how its states were collected
+    collector: Collector | None = None  # which can play more episodes
 
     @property
     def label(self) -> str:
@@ -361,6 +379,12 @@ class PolicyInput:
         if self.data is None:
             raise UsageError(f"the states of {self.label} are not stored")
         return self.data
+
+    def with_episodes(self, n: int) -> VisitedStates:
+        """Return states of so many episodes, or of those that there are."""
+        if self.collector is None or self.states.n_episodes >= n:
+            return self.states
+        return self.collector.run(dict.fromkeys(self.collector.acting, n))
 
     def with_states(self, data: VisitedStates, settings: Mapping[str, Any]) -> PolicyInput:
         """Add the states of the policy that is meant among those of ``data``."""
@@ -393,7 +417,7 @@ def judge(
     if visitation and have_states:
         alike = thinned_alike(a.states, b.states)
         settings = a.settings or b.settings
-        found = _other_views(visitation, alike[0], alike[1], settings)
+        found = other_views(visitation, alike[0], alike[1], settings)
         others = {view.name: view for view in found}
         if (n := len(visitation.described_features)) > PAIRED:
             _warn(f"only the first {PAIRED} of {n} features are compared in pairs")
@@ -423,7 +447,7 @@ def judge(
         if name not in others and method.traits.squared:
             sure = with_upper_bounds(sure)
         view = others.get(name)
-        result = _view_result(name, sure, joint, _margin(margin, name, groups[name]), view)
+        result = _view_result(name, sure, joint, margin_of(margin, name, groups[name]), view)
         results.append(result)
         p_values.append(np.ravel(sure.p_value).item())
         constant = constant and np.ravel(sure.noise).item() <= _ROUNDING * result.distance
@@ -459,7 +483,7 @@ def judge(
     )
 
 
-def _other_views(
+def other_views(
     method: Visitation,
     a: VisitedStates,
     b: VisitedStates,
@@ -467,16 +491,16 @@ def _other_views(
     of_a_kind: int = OF_A_KIND,
 ) -> list[View]:
     """Views of two policies besides their moves; ``settings``: how states were collected."""
+    left, right = view_inputs(method, a), view_inputs(method, b)
     columns = columns_of(method, settings)
     names, units = _distinct([column.name for column in columns]), [c.unit for c in columns]
-    left, right = method.shares_over_time(a), method.shares_over_time(b)
-    moves = method.view(a), method.view(b)
+    moves = left["features"], right["features"]
     views = [
-        kinds_view(np.sqrt(left), np.sqrt(right), of_a_kind),
-        share_view("order", left, right),
+        kinds_view(left["kinds"], right["kinds"], of_a_kind),
+        share_view("order", left["order"], right["order"]),
         *feature_views(*moves, names, units),
         *pair_views(*moves, names[: min(PAIRED, len(method.described_features))]),
-        episode_view("length", a.episode_steps + 1.0, b.episode_steps + 1.0),
+        episode_view("length", left["length"], right["length"]),
     ]
     if not any(np.isnan(side.returns).any() for side in (a, b)):
         views.append(episode_view("return", a.returns, b.returns))
@@ -487,8 +511,23 @@ def _other_views(
             _warn(f"{own} is not compared, since it is not known of {unknown} episodes")
         else:
             group = "rates" if is_rate(np.concatenate(found[own])) else "outcomes"
-            views.append(replace(episode_view(name, *found[own]), group=group))
+            view = episode_view(name, *found[own])
+            views.append(replace(view, group=group, source=f"outcome.{own}"))
     return views
+
+
+def view_inputs(method: Visitation, data: VisitedStates) -> dict[str, Any]:
+    """What views of a policy's episodes are made of, by ``source``, group or name of a view."""
+    shares, moves = method.shares_over_time(data), method.view(data)
+    return {
+        "kinds": np.sqrt(shares),
+        "order": shares,
+        "features": moves,
+        "pairs": moves,
+        "length": data.episode_steps + 1.0,
+        "return": data.returns,
+        **{f"outcome.{name}": values for name, values in data.outcomes.items()},
+    }
 
 
 def _distinct(names: Sequence[str]) -> list[str]:
@@ -531,12 +570,12 @@ def _joint_p_value(
     return joint_test(used, sides[0].n_episodes, permutations, seed, strata)
 
 
-def _margin(margin: float | Mapping[str, float], name: str, group: str) -> float:
+def margin_of(margin: float | Mapping[str, float], name: str, group: str) -> float:
     """Margin of a view: its own, that of its group, or that of all."""
     if not isinstance(margin, Mapping):
         return margin * MARGIN_FACTORS.get(group, 1.0)
     own = (margin[key] for key in (name, group) if key and key in margin)
-    return next(own, _margin(margin.get("", MARGIN), name, group))
+    return next(own, margin_of(margin.get("", MARGIN), name, group))
 
 
 def _as_squares(method: Characterization, views: Sequence[ViewResult]) -> list[ViewResult]:
@@ -698,7 +737,10 @@ def _collect_inputs(
         else:
             chosen = replace(options, seed=_free_seed(item, result, options.seed))
             collector = Collector(environment, [item.source], chosen, progress=progress)
-        result[number] = item.with_states(collector.run(), collector.settings)
+        found = item.with_states(collector.run(), collector.settings)
+        if isinstance(collector, Collector) and collector.acting:
+            found = replace(found, collector=collector)
+        result[number] = found
     return result
 
 
