@@ -214,3 +214,18 @@ def test_few_different_pairs_seldom_count_as_the_same():
         b = np.where(rng.random(30) < 0.2, 0.0, a)
         wrong += view_intervals(episode_view("success", a, b), 0.9, np.arange(30)).high[0] < 0.02
     assert wrong <= 33
+
+
+def test_overlaps_are_free_of_the_noise_of_differences_within_pairs(method, rng):
+    """Common starts move both policies alike, which is no noise of their difference."""
+    data, strata = paired(starts_of(12, 0.4, rng), "start")
+    apart = method.describe(data, influences=True)
+    both = apart.stratified(strata)
+    moved = list(method._moved_shares(apart))
+    shares = method.region_shares(apart)[0]
+    for described, rows in ((apart, np.hypot(*moved)), (both, moved[0] - moved[1])):
+        deviations = np.sqrt((rows**2).sum(axis=0) / (12 * 11))
+        noise = deviations.sum() / np.sqrt(2 * np.pi)
+        differing = np.abs(shares[0] - shares[1]).sum() / 2
+        expected = 1 - np.sqrt(max(differing**2 - noise**2, 0))
+        np.testing.assert_allclose(method.overlap(described)[0, 1], expected, rtol=1e-9)

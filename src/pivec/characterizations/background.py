@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal
 
@@ -612,7 +612,10 @@ class Visitation(BackgroundModel):
             p, q = i[first : first + _PAIRS], j[first : first + _PAIRS]
             differing = np.abs(mine[p] - others[q]).sum(axis=1) / 2.0
             # Half the mean of |x| over normal numbers with these variances.
-            noise = np.sqrt(variances[p] + errors[q]).sum(axis=1) / np.sqrt(2.0 * np.pi)
+            both = variances[p] + errors[q]
+            if "strata" in a.arrays and "strata" in b.arrays:
+                both -= 2.0 * self._share_covariances(a, b, p, q)
+            noise = np.sqrt(np.maximum(both, 0.0)).sum(axis=1) / np.sqrt(2.0 * np.pi)
             common = 1.0 - np.sqrt(np.maximum(differing**2 - noise**2, 0.0))
             result[first : first + _PAIRS] = common
         return result
@@ -623,16 +626,26 @@ class Visitation(BackgroundModel):
         variances = np.zeros_like(shares)
         if "influences" not in described.arrays:
             return shares, variances
-        shape = len(self.means_), self._width
-        points = described.values("points")[0].reshape(-1, *shape)
-        for i, rows in enumerate(described.influences):
-            m = len(rows)
-            if m > 1:
-                # ω_k = 2 (1 + prior) |x_k|² − prior · w_k for the part x_k of the points.
-                moved = np.einsum("ekd,kd->ek", rows.reshape(m, *shape), points[i])
-                moved *= 4.0 * (1.0 + self.prior)
+        for i, moved in enumerate(self._moved_shares(described)):
+            if (m := len(moved)) > 1:
                 variances[i] = (moved**2).sum(axis=0) / (m * (m - 1))
         return shares, variances
+
+    def _moved_shares(self, described: Descriptions) -> Iterator[Array]:
+        """Yield the influences of a policy's episodes on its shares, (n_episodes, K)."""
+        shape = len(self.means_), self._width
+        points = described.values("points")[0].reshape(-1, *shape)
+        for own, rows in zip(points, described.influences, strict=True):
+            # ω_k = 2 (1 + prior) |x_k|² − prior · w_k for the part x_k of the points.
+            moved = np.einsum("ekd,kd->ek", rows.reshape(len(rows), *shape), own)
+            yield 4.0 * (1.0 + self.prior) * moved
+
+    def _share_covariances(self, a: Descriptions, b: Descriptions, i: Rows, j: Rows) -> Array:
+        """Covariances of the shares of pairs of policies with paired episodes, (n, K)."""
+        left, right = (list(self._moved_shares(side)) for side in (a, b))
+        m = max(len(left[0]), 2)
+        products = [(left[p] * right[q]).sum(axis=0) for p, q in zip(i, j, strict=True)]
+        return np.array(products) / (m * (m - 1))
 
 
 _REFITS, _POLICIES, _EPISODES, _STATES = 2, 40, 10, 20_000
