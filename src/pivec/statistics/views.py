@@ -29,7 +29,7 @@ from pivec.statistics.intervals import (
     permuted_divisions,
     share_as_large,
 )
-from pivec.text import rounded
+from pivec.text import percent, rounded
 
 Array = NDArray[np.float64]
 
@@ -142,7 +142,7 @@ def episode_view(name: str, a: Array, b: Array) -> View:
         ends = wilson_intervals([a.sum(), b.sum()], [len(a), len(b)])
         shares = zip((a.mean(), b.mean()), *ends, strict=True)
         words = " and ".join(
-            f"{share:.0%} ({low:.0%} to {high:.0%})" for share, low, high in shares
+            f"{percent(share)} ({percent(low)} to {percent(high)})" for share, low, high in shares
         )
     return replace(share_view(name, code(a), code(b), words, by_episode=True), code=code)
 
