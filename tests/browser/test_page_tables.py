@@ -10,6 +10,8 @@ import pytest
 from made_pages import drawn, report_of
 from sight import FRAMES, chosen, figure
 
+import pivec
+
 
 @pytest.fixture(scope="module")
 def page(pages, crowd):
@@ -136,3 +138,16 @@ def test_classes_are_those_of_python_and_select_their_members(small, walked):
     rows.first.locator("[data-class].entity").click()
     small.locator("#open-policies").click()
     small.locator("#shown-count", has_text=f"{sizes[0]} of 48").wait_for()
+
+
+def test_policies_stay_in_view_next_to_pairs_with_the_same_outcome(pages, tmp_path):
+    rng = np.random.default_rng(0)
+    walks = {f"p{k}": [rng.normal(2 * (k % 3), 1, (9, 2)) for _ in range(8)] for k in range(12)}
+    returns = [rng.normal(10, 0.1, 8) for _ in walks]
+    data = pivec.VisitedStates.from_arrays(walks, returns=returns)
+    pivec.compare(data, out=tmp_path, components=3)
+    page = pages.open(tmp_path / "report.html", width=1400, height=900)
+    page.locator("#open-policies").click()
+    page.locator("#contrasts summary").click()
+    assert page.locator("#contrasts li").first.is_visible()
+    assert page.locator("#tab-policies .scroll").bounding_box()["height"] > 100
