@@ -28,7 +28,7 @@ def test_success_is_a_view_of_its_own():
     data = walks([0.0, 0.0], [0.9, 0.3])
     answer = pivec.same(data[0], data[1], components=4)
     assert [view.name for view in answer.differing] == ["success"]
-    assert "90%" in answer.differing[0].words
+    assert "90 %" in answer.differing[0].words
     only = pivec.same(data[0], data[1], components=4, views="rates", margin={"success": 0.6})
     assert [view.name for view in only.views] == ["success"]
     assert only.verdict == "same"
