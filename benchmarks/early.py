@@ -53,8 +53,8 @@ SHARES = {
     "10 bins, mixed": (10, 3.0, MARGIN),
     "10 bins, alike": (10, 30.0, MARGIN),
 }
-DISTANCES = (0.0, 0.5, 1.0, 2.0, 4.0)  # in margins
-FAR = ("location", "spread-12", "direction", "rooms", "switching", "length")
+DISTANCES = (0.0, 1.0, 2.0, 4.0)  # in margins
+FAR = ("location", "direction", "length")
 
 
 def means_apart(bins: int, distance: float) -> tuple[Array, Array]:
@@ -152,10 +152,11 @@ def rows_of(name: str, size: float, values: list[dict[str, Any]]) -> list[str]:
     ]
     used = [min(value["first"].values(), default=MOST) for value in values]
     planned = [value["planned"] or np.inf for value in values]
+    is_decided = np.median(used) < MOST
     ratio = np.median(used) / np.median(planned)
     return [
         name, f"{size:g}", f"{n:,}", *shares, f"{np.median(used):.0f}",
-        f"{np.median(planned):.0f}", f"{100 * ratio:.0f} %",
+        f"{np.median(planned):.0f}", f"{100 * ratio:.0f} %" if is_decided else "–",
     ]  # fmt: skip
 
 
