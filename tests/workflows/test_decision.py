@@ -5,7 +5,7 @@ import pytest
 
 import pivec
 from pivec import Decision, VisitedStates
-from pivec.errors import UsageError
+from pivec.errors import BadData, PivecWarning, UsageError
 from pivec.options import CollectOptions
 from pivec.workflows import Collector
 
@@ -110,3 +110,25 @@ def test_more_episodes_are_those_that_a_larger_number_gives():
         assert grown.n_episodes == n
     np.testing.assert_array_equal(grown.states, whole.states)
     np.testing.assert_array_equal(grown.returns, whole.returns)
+
+
+def test_thinned_episodes_are_refused():
+    data = pivec.collect("CartPole-v1", "random", episodes=20, max_states_per_policy=150)
+    with pytest.raises(UsageError, match="max_states_per_policy"):
+        Decision(components=4).update(data, data)
+
+
+@pytest.mark.filterwarnings("ignore::pivec.errors.PivecWarning")
+def test_common_seeds_are_warned_of():
+    lean = lambda observations: (observations[:, 2] > 0).astype(int)  # noqa: E731
+    options = {"components": 4, "decide": True, "at_most": 20, "same_seeds": True}
+    with pytest.warns(PivecWarning, match="seeds"):
+        pivec.same(lean, "random", "CartPole-v1", **options)
+
+
+def test_later_episodes_need_the_same_features(rng):
+    decision = Decision(components=4)
+    decision.update(walks(rng), walks(rng))
+    wide = [rng.normal(size=(20, 3)) for _ in range(5)]
+    with pytest.raises(BadData, match="3"):
+        decision.update(wide, wide)

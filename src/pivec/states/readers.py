@@ -759,7 +759,7 @@ _NO_FEATURES = {
     "info": r"infos?[._].*",
 }
 _RESERVED = {name for usual in _ROLES.values() for name in usual}
-_KNOWN = ("row number", "--ignore-columns")  # of which nobody needs to be warned
+_KNOWN = ("row number", "--ignore-columns")  # which need no warning
 _HEAD = 10_000  # rows that are looked at first
 _MOST_CANDIDATES, _MOST_ADDED = 8, 2  # columns that may be needed to identify policies
 

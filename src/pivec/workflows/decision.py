@@ -180,6 +180,7 @@ class Decision:
         )
 
     def _inputs(self, data: VisitedStates) -> dict[str, Any]:
+        self._method._check_fits(data)
         return {"moves": self._method._statistics(data), **view_inputs(self._method, data)}
 
     def _fit(self, a: VisitedStates, b: VisitedStates) -> None:
@@ -274,6 +275,11 @@ def _one_policy(episodes: Any, name: str) -> VisitedStates | None:
         return VisitedStates.from_arrays({name: episodes}) if episodes else None
     if len(episodes) != 1:
         raise UsageError(f"expected episodes of one policy, but got {len(episodes)} policies")
+    if (every := episodes.records[0].every) > 1:
+        raise UsageError(
+            f"early decisions need all states of an episode, but one in {every} of "
+            f"{episodes.labels[0]} is kept: collect without max_states_per_policy"
+        )
     return episodes
 
 

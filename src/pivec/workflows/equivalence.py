@@ -219,6 +219,7 @@ def same(
     if decide:
         from pivec.workflows.decision import Decision, decide_early
 
+        warn_of_same_seeds([left.settings, right.settings])
         known: dict[str, Any] = {"seed": seed, "settings": left.settings or right.settings}
         decision = Decision(margin, views=views, level=level, **known, **vars(describing))
         return decide_early(decision, (left, right), at_most, progress)

@@ -1,7 +1,7 @@
 """Files of d3rlpy (``algo.save("model.d3")``), read without torch and without d3rlpy.
 
-A pickle holds a file of torch with the weights, and the configuration as JSON. It tells everything
-but the ranges of some deviations, which are the same for all policies of an algorithm.
+A pickle holds a torch file with the weights and the configuration as JSON, which has all settings
+but the ranges of some deviations: these are the same for all policies of an algorithm.
 """
 
 from __future__ import annotations
